@@ -1,0 +1,37 @@
+"""FlashAttention-4's forward pass on NVIDIA Blackwell, simulated barrier by barrier.
+
+>>> import fa4sim
+>>> run = fa4sim.simulate(fa4sim.Problem(batch=1, heads=1, seqlen_q=512))
+>>> run.report.cycles > 0
+True
+
+``Problem``, ``Design`` and ``Machine`` say what is run, how and on what; :func:`simulate` runs it
+and returns a ``Run`` with a ``Trace``, a report and, with arrays attached, outputs. Pictures are in
+``fa4sim.views``, tables in ``fa4sim.analysis``, the reference in ``fa4sim.numerics``.
+"""
+
+from fa4sim.engine.errors import Deadlock, Hazard, HazardError
+from fa4sim.simulate import Outputs, Report, Run, Wait, simulate
+from fa4sim.specs import B200, B300, Design, Fault, Machine, Problem, machine_named
+from fa4sim.trace import Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "B200",
+    "B300",
+    "Deadlock",
+    "Design",
+    "Fault",
+    "Hazard",
+    "HazardError",
+    "Machine",
+    "Outputs",
+    "Problem",
+    "Report",
+    "Run",
+    "Trace",
+    "Wait",
+    "machine_named",
+    "simulate",
+]

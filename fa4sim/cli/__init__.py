@@ -1,0 +1,5 @@
+"""The ``fa4sim`` command."""
+
+from fa4sim.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,1 @@
+"""The simulated kernels. ``fa4`` is FlashAttention-4's forward pass on Blackwell."""

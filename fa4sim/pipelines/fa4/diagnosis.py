@@ -1,0 +1,165 @@
+"""After a run: did it end, did every role do what it should, and if not, whose fault is it?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fa4sim.engine.agent import Agent
+from fa4sim.engine.barrier import Barrier
+from fa4sim.engine.errors import Deadlock, Hazard, Waiting
+from fa4sim.pipelines.fa4.cluster import Cluster
+from fa4sim.pipelines.fa4.load import LoadRole
+from fa4sim.pipelines.fa4.program import program
+from fa4sim.pipelines.fa4.role import Role
+
+
+def check_end(cluster: Cluster) -> None:
+    """Raise :class:`Deadlock` if roles still wait; report phases that nobody ever looked at."""
+    stuck = [agent for agent in cluster.agents if agent.waiting is not None]
+    if stuck or any(agent.process.is_alive for agent in cluster.agents):
+        raise explain(cluster, stuck)
+    core = cluster.core
+    for barrier in all_barriers(cluster):
+        # The last release of an empty half needs no taker; a full half is there to be waited for.
+        spare = 1 if cluster.table[barrier.name].starts_free else 0
+        for key, seen in barrier.observed.items():
+            if barrier.completions - seen > spare:
+                core.report(
+                    Hazard(
+                        "unobserved_phase", barrier.name, barrier.stage, barrier.cta,
+                        barrier.last_by, key, -1, -1, core.now,
+                        f"{key} never waited for phase {seen + 1} of {barrier.completions}: "
+                        f"nothing kept it from using {cluster.table[barrier.name].guards} early",
+                    )
+                )  # fmt: skip
+
+
+def all_barriers(cluster: Cluster) -> list[Barrier]:
+    """Every barrier of the cluster."""
+    return [
+        barrier for cta in cluster.ctas for stages in cta.barriers.values() for barrier in stages
+    ]
+
+
+def explain(cluster: Cluster, stuck: list[Agent]) -> Deadlock:
+    """Who waits for what, in which ring, and which barrier does not add up."""
+    core = cluster.core
+    waiting = []
+    for agent in stuck:
+        assert agent.waiting is not None
+        barrier, phase, since = agent.waiting
+        waiting.append(
+            Waiting(
+                agent.role, agent.warp, agent.cta, barrier.name, barrier.stage, phase,
+                max(0, barrier.expected - barrier.pending), barrier.expected, barrier.missing(),
+                barrier.tx_pending, since + core.skipped,
+            )
+        )  # fmt: skip
+    why: list[str] = []
+    suspects: list[str] = []
+
+    def suspect(name: str, text: str) -> None:
+        if name not in suspects:
+            suspects.append(name)
+        if len(why) < 12 and text not in why:
+            why.append(text)
+
+    due = expected_arrivals(cluster)
+    for barrier in all_barriers(cluster):
+        waited = any(a.waiting is not None and a.waiting[0] is barrier for a in stuck)
+        for role in barrier.parties:
+            owed = due.get((barrier.cta, barrier.name, barrier.stage, role), 0)
+            made = barrier.arrived_by.get(role, 0)
+            if made < owed:
+                suspect(
+                    barrier.name,
+                    f"{role} should have made {owed} arrivals on {barrier.name}"
+                    f"[{barrier.stage}] of CTA {barrier.cta} before the place where it stands, "
+                    f"and made {made}",
+                )
+        if waited and barrier.pending > 0 and not barrier.missing():
+            suspect(
+                barrier.name,
+                f"all arrivers of {barrier.name}[{barrier.stage}] have arrived, and it still lacks "
+                f"{barrier.pending}: its count is {barrier.expected}, its arrivers make "
+                f"{sum(barrier.parties.values())}",
+            )
+        if waited and barrier.pending <= 0 and barrier.tx_pending:
+            suspect(
+                barrier.name,
+                f"{barrier.name}[{barrier.stage}] has its arrivals but still expects "
+                f"{barrier.tx_pending} transaction bytes",
+            )
+    for hazard in core.hazards:
+        if hazard.barrier not in suspects:
+            suspects.append(hazard.barrier)
+    return Deadlock(core.now, waiting, ring_of(stuck), suspects, core.hazards, why)
+
+
+def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
+    """Arrivals that should have been made, by (owner CTA, barrier, stage, role).
+
+    Each warp's program is followed up to the wait at which it stands, counted by how many waits it
+    has completed.
+    """
+    due: Counter[tuple[int, str, int, str]] = Counter()
+    blocks = [tile.blocks for tile in cluster.tiles]
+    for agent in cluster.agents:
+        assert isinstance(agent, Role)
+        if isinstance(agent, LoadRole) and not agent.first:
+            continue
+        counts = _counts(cluster, agent)
+        left = agent.waits_done
+        for what, name, stage in program(
+            cluster.design, agent.role, blocks, lane=agent.warp % 4, leader=agent.home.rank == 0
+        ):
+            if what in ("arrive", "sync"):
+                owner = cluster.barrier(name, stage, agent.home)
+                role = agent.party if name == "clc_empty" else agent.role
+                if name == "tmem_dealloc":
+                    owner, role = cluster.leader.barriers[name][0], "peer_mma"
+                due[owner.cta, name, stage, role] += counts.get(name, 32)
+            elif what == "commit":
+                for cta in cluster.ctas:
+                    due[cta.number, name, stage, "tensor"] += 1
+            if what in ("wait", "sync"):
+                if left == 0:
+                    break
+                left -= 1
+    return due
+
+
+def _counts(cluster: Cluster, agent: Role) -> dict[str, int]:
+    """Arrivals one warp of this role makes at once, where it is not all 32 threads."""
+    by_tma = cluster.design.q_load == "tma"
+    return {
+        "load_KV_full": 1,
+        "load_Q_full": 1 if by_tma else 32,
+        "P_full_lastsplit": 1,
+        "load_epi_full": 1,
+        "load_epi_empty": 1,
+    }
+
+
+def ring_of(stuck: list[Agent]) -> list[str]:
+    """Roles that wait for each other in a ring, as ``role --barrier--> role``."""
+    edges: dict[str, list[tuple[str, str]]] = {}
+    for agent in stuck:
+        assert agent.waiting is not None
+        barrier, _, _ = agent.waiting
+        for missing in barrier.missing():
+            role = missing.split(" ")[0]
+            role = "mma" if role == "tensor" else role
+            edges.setdefault(agent.role, []).append((f"{barrier.name}[{barrier.stage}]", role))
+    for start in edges:
+        path: list[str] = []
+        seen: dict[str, int] = {}
+        role = start
+        while role in edges and role not in seen:
+            seen[role] = len(path)
+            barrier_name, following = edges[role][0]
+            path.append(f"{role} ({barrier_name})")
+            role = following
+        if role in seen:
+            return [*path[seen[role] :], role]
+    return []

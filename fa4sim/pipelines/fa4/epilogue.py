@@ -1,0 +1,61 @@
+"""The epilogue warp: O from shared memory to global memory, by TMA store.
+
+Source: ``epilogue_s2g`` of flash_fwd_sm100.py.
+"""
+
+from __future__ import annotations
+
+from fa4sim.engine.agent import Steps
+from fa4sim.engine.buffers import tag
+from fa4sim.pipelines.fa4.cluster import Cluster, Cta
+from fa4sim.pipelines.fa4.role import Role
+
+
+class EpilogueRole(Role):
+    """The warp that stores O: one bulk group per stage, released in order."""
+
+    def __init__(self, cluster: Cluster, cta: Cta, warp: int) -> None:
+        super().__init__(cluster, cta, "epilogue", warp)
+        self.o_bytes = cluster.design.o_tile_bytes(cluster.problem)
+
+    def run(self) -> Steps:
+        """Store both stages of every tile, then release them in order."""
+        stages = range(self.design.q_stages)
+        yield from self.start()
+        while (yield from self.next_tile()) is not None:
+            for stage in stages:
+                yield from self.wait(self.barrier("O_epi_full", stage), self.tile + 1, "O in sO")
+                yield from self.store(stage)
+            for stage in stages:
+                event = self.home.tma_store.pending_above(stages[-1] - stage)
+                if event is not None:
+                    yield from self.stand(event, "tma_store", "store reads sO", stage)
+                self.arrive("O_epi_empty", stage, 32)
+                yield from self.spend("arrive", "issue", self.machine.mbarrier_arrive_cycles, stage)
+            self.tile += 1
+            if "load_epi_full" in self.home.barriers:
+                yield from self.wait(self.barrier("load_epi_empty"), self.tile - 1, "load ready")
+                self.arrive("load_epi_full", 0, 1)
+        self.finish()
+
+    def store(self, stage: int) -> Steps:
+        """Issue one bulk store and commit its group."""
+        home = self.home
+        region, buffer = home.tmem[stage], home.so[stage]
+        what = tag(self.tile, 0)
+        if late := region.so_written.behind(what):
+            self.hazard(
+                "read_before_full", "O_epi_full", stage, f"correction warps {late}",
+                f"epilogue stores sO[{stage}] before correction warps {late} have written it",
+            )  # fmt: skip
+        buffer.begin_use()
+        tile = self.tile
+
+        def read() -> None:
+            buffer.end_use()
+            buffer.release()
+            if self.cluster.data is not None:
+                self.cluster.data.store_o(home, stage, tile)
+
+        home.tma_store.push(self.o_bytes, self.tile_id, stage, read)
+        yield from self.spend("issue O", "issue", self.machine.tma_issue_cycles, stage)

@@ -1,0 +1,439 @@
+"""The whole GPU: which cluster runs which tiles when, from detailed runs of each kind of work.
+
+Thousands of CTAs do the same few things. Tiles are put into classes (number of blocks, masking,
+votes, what comes from HBM); one cluster per class, or per sequence of classes, is simulated in
+detail, and the results are placed on the SMs by the tile scheduler. Tiles that differ only in how
+long their steady stretch is share one detailed run, because that stretch has been proved to
+repeat. An exact mode simulates every cluster instead.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from fa4sim.engine.core import Core
+from fa4sim.engine.errors import Hazard
+from fa4sim.pipelines.fa4.build import build_cluster
+from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
+from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of
+from fa4sim.pipelines.fa4.diagnosis import check_end
+from fa4sim.pipelines.fa4.tiles import (
+    WorkTile,
+    grid_heads,
+    kv_head_of,
+    m_blocks,
+    mask_runs,
+    packed_rows,
+    work_tile,
+)
+from fa4sim.pipelines.fa4.votes import RescaleVotes
+from fa4sim.schedulers import heads_in_l2, lpt_section, padding_clusters, tile_order
+from fa4sim.specs import Design, Machine, Problem
+
+PERSISTENT = ("static_persistent", "dynamic")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tiles in the order of the scheduler, and how many clusters share them.
+
+    ``lists`` is set for a static persistent grid: tile numbers per cluster. ``padding`` counts
+    clusters that are launched and find no tile.
+    """
+
+    tiles: list[WorkTile]
+    clusters: int
+    lists: list[list[int]] | None
+    padding: int
+
+
+@dataclass
+class Placement:
+    """When and where a cluster ran: its SMs from ``sm`` on, its tiles, start and end cycle."""
+
+    cluster: int
+    sm: int
+    tiles: list[int]
+    start: int
+    end: int
+
+
+@dataclass
+class GpuResult:
+    """The whole GPU: ``cycles`` from the first CTA's start to the last one's end."""
+
+    cycles: int
+    placements: list[Placement]
+    totals: Totals
+    events: int
+    detail: Detail | None
+    plan: Plan
+    hazards: list[Hazard] = field(default_factory=list)
+    detailed_runs: int = 0
+
+
+def make_plan(problem: Problem, design: Design, machine: Machine) -> Plan:
+    """Tiles in scheduler order, with where their K/V comes from."""
+    heads = grid_heads(problem, design)
+    blocks = [m_blocks(problem, design, b) for b in range(problem.batch)]
+    per_key = (problem.head_dim + problem.dim_v) * problem.element_bytes
+    masked = problem.causal or problem.is_local
+    sections: list[int] = []
+    if design.scheduler == "single_tile_varlen":
+        for count in blocks:
+            keys = count * design.work_rows * design.cta_group
+            keys //= problem.group if design.pack_gqa else 1
+            sections.append(heads_in_l2(keys // design.tile_n, design.tile_n * per_key, heads))
+    seqlen_k = problem.seqlen_k or 0
+    order = tile_order(
+        design.scheduler, blocks, heads,
+        section=lpt_section(seqlen_k, per_key) if design.scheduler == "lpt" else 1,
+        reverse=masked, heads_per_section=sections,
+    )  # fmt: skip
+    tiles = [work_tile(problem, design, i, m, h, b) for i, (m, h, b) in enumerate(order)]
+    clusters = machine.sms // design.cta_group
+    lists = None
+    if design.scheduler == "static_persistent":
+        grid = min(clusters, len(tiles))
+        lists = [list(range(i, len(tiles), grid)) for i in range(grid)]
+    padding = 0
+    if design.scheduler == "single_tile_varlen":
+        rows = sum(packed_rows(problem, design, b) for b in range(problem.batch))
+        padding = padding_clusters(rows, design.work_rows, problem.batch, heads, len(tiles))
+    _assign_sources(problem, design, machine, tiles, clusters)
+    return Plan(tiles, clusters, lists, padding)
+
+
+def _assign_sources(
+    problem: Problem, design: Design, machine: Machine, tiles: list[WorkTile], clusters: int
+) -> None:
+    """Say of every tile how many of its first steps find K/V in HBM rather than L2.
+
+    The tiles of one K/V head that start together touch its blocks from different ends down: a
+    block comes from HBM for whoever reaches it first, and for those in step with it. Tiles that
+    start later find everything in L2, unless what runs at a time exceeds it.
+    """
+    first_seen: dict[tuple[int, int], int] = {}
+    cohorts: dict[tuple[int, int], list[int]] = {}
+    late: list[int] = []
+    for i, tile in enumerate(tiles):
+        group = (tile.batch, kv_head_of(problem, design, tile.head))
+        first = first_seen.setdefault(group, i)
+        if i - first < clusters:
+            cohorts.setdefault(group, []).append(i)
+        else:
+            late.append(i)
+    per_key = (problem.head_dim + problem.dim_v) * problem.element_bytes
+    for members in cohorts.values():
+        by_top: dict[int, list[int]] = {}
+        for i in members:
+            by_top.setdefault(tiles[i].first_block, []).append(i)
+        below: int | None = None
+        for top in sorted(by_top):
+            for i in by_top[top]:
+                new = tiles[i].blocks if below is None else min(top - below, tiles[i].blocks)
+                tiles[i] = tiles[i].at(hbm_steps=new, kv_sharers=len(by_top[top]))
+            below = top
+    for start in range(0, len(late), clusters):
+        wave = late[start : start + clusters]
+        groups = {(tiles[i].batch, kv_head_of(problem, design, tiles[i].head)) for i in wave}
+        working_set = sum(problem.lengths(batch)[1] * per_key for batch, _ in groups)
+        if working_set <= machine.l2_bytes:
+            continue
+        for i in wave:
+            tiles[i] = tiles[i].at(
+                hbm_steps=tiles[i].blocks, kv_sharers=max(1, len(wave) // len(groups))
+            )
+
+
+class ClassRuns:
+    """Detailed runs by class, shared by tiles that differ only in their steady stretch."""
+
+    def __init__(
+        self, problem: Problem, design: Design, machine: Machine, seed: int, active_sms: int
+    ) -> None:
+        self.problem = problem
+        self.design = design
+        self.machine = machine
+        self.seed = seed
+        self.active_sms = active_sms
+        self.votes = RescaleVotes(problem, design, seed)
+        self.known: dict[object, tuple[int, Totals]] = {}
+        self.families: dict[object, list[tuple[int, Detail]]] = {}
+        self.events = 0
+        self.runs = 0
+        self.hazards: list[Hazard] = []
+        self.first: Detail | None = None
+
+    def tile_class(self, tile: WorkTile) -> tuple[object, ...]:
+        """What decides how a tile runs."""
+        blind = tuple(
+            self.votes.blind_steps(tile, stage, rank)
+            for stage in range(self.design.q_stages)
+            for rank in range(self.design.cta_group)
+        )
+        return (tile.shape, blind)
+
+    def run(self, tiles: Sequence[WorkTile], rested: bool) -> tuple[int, Totals]:
+        """Cycles and totals of one cluster over ``tiles``."""
+        key = (rested, tuple(self.tile_class(tile) for tile in tiles))
+        found = self.known.get(key)
+        if found is None and len(tiles) == 1:
+            found = self._derive(tiles[0], rested)
+        if found is None:
+            detail = self.simulate(tiles, rested)
+            found = (detail.cycles, detail.totals)
+            if len(tiles) == 1:
+                family, count = self._family(tiles[0], rested)
+                self.families.setdefault(family, []).append((count, detail))
+        self.known[key] = found
+        return found
+
+    def simulate(self, tiles: Sequence[WorkTile], rested: bool) -> Detail:
+        """A detailed run, counted."""
+        detail = simulate_cluster(
+            self.problem, self.design, self.machine, tiles,
+            Surroundings(self.active_sms, rested), seed=self.seed,
+        )  # fmt: skip
+        self.runs += 1
+        self.events += detail.events
+        self.hazards += detail.hazards
+        if self.first is None:
+            self.first = detail
+        return detail
+
+    def _family(self, tile: WorkTile, rested: bool) -> tuple[object, int]:
+        """The class of a tile without the length of its longest unmasked stretch."""
+        runs = list(mask_runs(tile.steps))
+        longest = max(range(len(runs)), key=lambda i: runs[i][1])
+        count = runs[longest][1]
+        runs[longest] = (runs[longest][0], -1)
+        hbm = min(tile.hbm_steps, tile.blocks)
+        hbm = -1 if hbm == tile.blocks else hbm
+        _, blind = self.tile_class(tile)
+        return (rested, tuple(runs), longest, hbm, tile.kv_sharers, blind), count
+
+    def _derive(self, tile: WorkTile, rested: bool) -> tuple[int, Totals] | None:
+        """The result of a longer or shorter relative whose steady stretch repeats."""
+        family, count = self._family(tile, rested)
+        for other, detail in self.families.get(family, ()):
+            if detail.per_period is None:
+                continue
+            (proof,) = detail.proofs
+            fewer = proof.times + (count - other) // proof.period
+            if (count - other) % proof.period or fewer < 0:
+                continue
+            periods = (count - other) // proof.period
+            totals = Totals()
+            totals.add(detail.totals)
+            totals.add(detail.per_period, periods)
+            return detail.cycles + periods * proof.cycles, totals
+        return None
+
+
+def simulate_gpu(
+    problem: Problem, design: Design, machine: Machine, *, seed: int = 0, exact: bool = False
+) -> GpuResult:
+    """Run the whole problem on the whole GPU. Raises Deadlock; hazards are in the result."""
+    plan = make_plan(problem, design, machine)
+    if not plan.tiles:
+        return GpuResult(0, [], Totals(), 0, None, plan)
+    if exact:
+        return _exact(problem, design, machine, plan, seed)
+    count = len(plan.lists) if plan.lists is not None else len(plan.tiles) + plan.padding
+    active = min(plan.clusters, count) * design.cta_group
+    classes = ClassRuns(problem, design, machine, seed, active)
+    if plan.lists is not None:
+        placements = _static(plan, classes, design)
+    elif design.scheduler == "dynamic":
+        placements = _dynamic(plan, classes, design, machine)
+    else:
+        placements = _one_tile_each(plan, classes, design, machine)
+    totals = Totals()
+    for _, part in placements:
+        totals.add(part)
+    placed = [placement for placement, _ in placements]
+    return GpuResult(
+        max(p.end for p in placed), placed, totals, classes.events, classes.first, plan,
+        classes.hazards, classes.runs,
+    )  # fmt: skip
+
+
+Placed = list[tuple[Placement, Totals]]
+
+
+def _static(plan: Plan, classes: ClassRuns, design: Design) -> Placed:
+    """Every cluster starts at once and works through its list."""
+    assert plan.lists is not None
+    placed: Placed = []
+    for number, indices in enumerate(plan.lists):
+        tiles = [plan.tiles[i] for i in indices]
+        cycles, totals = _sequence(classes, tiles)
+        sm = number * design.cta_group
+        placed.append((Placement(number, sm, indices, 0, cycles), totals))
+    return placed
+
+
+def _sequence(classes: ClassRuns, tiles: list[WorkTile]) -> tuple[int, Totals]:
+    """A persistent cluster's list: whole if its tiles are alike, else tile by tile.
+
+    Mixed lists are composed of what each tile adds behind one like its predecessor.
+    """
+    kinds = [classes.tile_class(tile) for tile in tiles]
+    if len(set(kinds)) == 1 or len(tiles) <= 3:
+        return classes.run(tiles, rested=False)
+    cycles, first = classes.run(tiles[:1], rested=False)
+    totals = Totals()
+    totals.add(first)
+    for before, tile in pairwise(tiles):
+        added, more = _added(classes, before, tile)
+        cycles += added
+        totals.add(more)
+    return cycles, totals
+
+
+def _added(classes: ClassRuns, before: WorkTile, tile: WorkTile) -> tuple[int, Totals]:
+    """What ``tile`` adds to a cluster that has just worked on ``before``."""
+    short, without = classes.run([before, before], rested=False)
+    long, whole = classes.run([before, before, tile], rested=False)
+    totals = Totals()
+    totals.add(whole)
+    totals.add(without, -1)
+    return long - short, totals
+
+
+def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
+    """The hardware starts clusters in grid order wherever SMs come free."""
+    free = [(0, i) for i in range(plan.clusters)]
+    heapq.heapify(free)
+    placed: Placed = []
+    turnover = machine.cta_turnover_cycles
+    if design.cta_group == 2:
+        turnover += machine.cluster_sync_cycles // 3
+    for number, tile in enumerate(plan.tiles):
+        at, slot = heapq.heappop(free)
+        first_wave = number < plan.clusters
+        start = 0 if first_wave else at + turnover
+        cycles, totals = classes.run([tile], rested=not first_wave)
+        end = start + cycles
+        heapq.heappush(free, (end, slot))
+        placed.append((Placement(number, slot * design.cta_group, [number], start, end), totals))
+    empty = machine.cta_prologue_cycles + machine.setmaxnreg_cycles + machine.vote_cycles * 8
+    for number in range(len(plan.tiles), len(plan.tiles) + plan.padding):
+        at, slot = heapq.heappop(free)
+        start = 0 if number < plan.clusters else at + turnover
+        heapq.heappush(free, (start + empty, slot))
+        totals = Totals(sm_cycles=float(empty))
+        placed.append((Placement(number, slot, [], start, start + empty), totals))
+    return placed
+
+
+def _dynamic(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
+    """Resident clusters that fetch their next tile when they begin one.
+
+    A tile's time behind another is taken as what it adds behind one of its own kind.
+    """
+    grid = min(plan.clusters, len(plan.tiles))
+    placed: list[Placement] = []
+    sums = []
+    heap = []
+    for number in range(grid):
+        cycles, totals = classes.run([plan.tiles[number]], rested=False)
+        placed.append(Placement(number, number * design.cta_group, [number], 0, cycles))
+        part = Totals()
+        part.add(totals)
+        sums.append(part)
+        heap.append((cycles, number))
+    heapq.heapify(heap)
+    for index in range(grid, len(plan.tiles)):
+        end, number = heapq.heappop(heap)
+        tile = plan.tiles[index]
+        added, more = _added(classes, tile, tile)
+        placed[number].tiles.append(index)
+        placed[number].end = end + added
+        sums[number].add(more)
+        heapq.heappush(heap, (end + added, number))
+    return list(zip(placed, sums, strict=True))
+
+
+def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed: int) -> GpuResult:
+    """Every cluster in detail, all in one environment; L2 and HBM are shared by who is there."""
+    core = Core()
+    totals = Totals()
+    placements: list[Placement] = []
+    waiting = list(range(len(plan.tiles) - 1, -1, -1))
+    running: list[Cluster] = []
+    grid = len(plan.lists) if plan.lists is not None else min(plan.clusters, len(plan.tiles))
+    turnover = machine.cta_turnover_cycles
+    if design.cta_group == 2:
+        turnover += machine.cluster_sync_cycles // 3
+    first: list[Cluster] = []
+
+    def share() -> None:
+        active = sum(len(cluster.ctas) for cluster in running)
+        for cluster in running:
+            for cta in cluster.ctas:
+                cta.l2.sharers = cta.hbm.sharers = max(1, active)
+
+    def fetch() -> WorkTile | None:
+        return plan.tiles[waiting.pop()] if waiting else None
+
+    def slot(number: int):  # type: ignore[no-untyped-def]
+        wave = 0
+        while True:
+            if plan.lists is not None:
+                if wave:
+                    return
+                tiles = [plan.tiles[i] for i in plan.lists[number]]
+            else:
+                tile = fetch()
+                if tile is None:
+                    return
+                tiles = [tile]
+            if wave:
+                yield core.env.timeout(turnover)
+            sm = number * design.cta_group
+            start = core.now
+            cluster = build_cluster(
+                core, problem, design, machine, tiles,
+                Surroundings(grid * design.cta_group, rested=wave > 0),
+                first_sm=sm, first_cta=2 * len(placements), seed=seed, fetch=fetch,
+            )  # fmt: skip
+            if not first:
+                first.append(cluster)
+            for cta in cluster.ctas:
+                for shared in (cta.l2, cta.hbm):
+                    shared.used_until += start
+            for agent in cluster.agents:
+                agent.born = start
+            placement = Placement(len(placements), sm, [t.index for t in tiles], start, start)
+            placements.append(placement)
+            running.append(cluster)
+            share()
+            yield core.env.all_of([agent.process for agent in cluster.agents])
+            check_end(cluster)
+            running.remove(cluster)
+            share()
+            placement.tiles = [t.index for t in cluster.tiles]
+            placement.end = max(agent.died for agent in cluster.agents)
+            part = totals_of(cluster, placement.end - start)
+            part.waits = {}
+            totals.add(part)
+            wave += 1
+
+    for number in range(grid):
+        core.env.process(slot(number))
+    core.run()
+    for cluster in running:
+        check_end(cluster)
+    from fa4sim.pipelines.fa4.detail import _waits
+
+    totals.waits = _waits(core.trace, core.trace.weights("wait"))
+    cycles = max(p.end for p in placements)
+    detail = Detail(first[0], core.trace, cycles, core.events, core.hazards, totals, [])
+    return GpuResult(
+        cycles, placements, totals, core.events, detail, plan, core.hazards, len(placements)
+    )

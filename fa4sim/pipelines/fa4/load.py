@@ -1,0 +1,170 @@
+"""The load warp: Q, K and V from global memory into shared memory, by TMA.
+
+Per tile: K of the last block, Q0, Q1, V of the last block, then K and V of every earlier block.
+The ring lets it run ahead, into the next tile too. In a pair each CTA's load warp brings its own
+half of every K and V tile; the bytes of both count on the leader's barrier, which only the leader
+arms.
+
+Source: ``load`` of flash_fwd_sm100.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fa4sim.engine.agent import Steps
+from fa4sim.engine.buffers import tag
+from fa4sim.engine.memory import Load
+from fa4sim.pipelines.fa4.barriers import load_warps
+from fa4sim.pipelines.fa4.cluster import Cluster, Cta
+from fa4sim.pipelines.fa4.role import Role
+from fa4sim.pipelines.fa4.tiles import WorkTile
+
+
+class LoadRole(Role):
+    """One load warp (with cp.async Q and one Q tile: one of four)."""
+
+    def __init__(self, cluster: Cluster, cta: Cta, warp: int, rank: int = 0) -> None:
+        super().__init__(cluster, cta, "load", warp)
+        self.first = rank == 0
+        self.loaders = load_warps(cluster.design)
+        problem, design = cluster.problem, cluster.design
+        self.k_bytes = design.k_tile_bytes(problem)
+        self.v_bytes = design.v_tile_bytes(problem)
+        self.q_bytes = design.q_tile_bytes(problem)
+
+    def run(self) -> Steps:
+        """K, Q0, Q1, V of the last block, then K and V of every earlier one."""
+        yield from self.start()
+        while (tile := (yield from self.next_tile())) is not None:
+            self.enter(tile)
+            yield from self.load_kv("K", tile)
+            for stage in range(self.design.q_stages):
+                yield from self.load_q(stage, tile)
+            yield from self.load_kv("V", tile)
+            self.step = 1
+            while self.step < tile.blocks:
+                self.enter(tile)
+                yield from self.load_kv("K", tile)
+                yield from self.load_kv("V", tile)
+                self.step += 1
+            self.tile += 1
+            if "load_epi_full" in self.home.barriers:
+                yield from self.wait(self.barrier("load_epi_full"), self.tile, "O has left sQ")
+                self.arrive("load_epi_empty", 0, 1)
+        yield from self.tail()
+        self.finish()
+
+    def tail(self) -> Steps:
+        """Before the CTA may end, every slot and the last Q tile must have been given up."""
+        stages = self.design.kv_stages
+        if self.first:
+            for i in range(min(stages, self.ring)):
+                slot = (self.ring + i) % stages
+                phase = (self.ring + i) // stages
+                yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
+        if self.tile:
+            last = self.design.q_stages - 1
+            yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
+
+    def load_kv(self, tensor: str, tile: WorkTile) -> Steps:
+        """Acquire the next slot of the ring and send one K or V tile into it."""
+        if not self.first:
+            self.ring += 1
+            return
+        stages = self.design.kv_stages
+        slot, wrap = self.ring % stages, self.ring // stages
+        yield from self.wait(self.barrier("load_KV_empty", slot), wrap, "slot free")
+        if self.design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap and wrap % 2 == 0:
+            # This large tile reaches into what slot 1 held on the wrap before.
+            yield from self.wait(self.barrier("load_KV_empty", 1), wrap, "neighbour free")
+        size = self.k_bytes if tensor == "K" else self.v_bytes
+        if self.home.rank == 0:
+            self.arrive("load_KV_full", slot, 1, size * self.design.cta_group)
+        buffer = self.home.ring[slot]
+        self.check_neighbours(slot, wrap, tensor, tile)
+        buffer.begin_fill("load", tensor, self.what, self.tile_id, self.block)
+        buffer.wrap = wrap
+        full = self.barrier("load_KV_full", slot)
+
+        def landed(load: Load) -> None:
+            buffer.end_fill()
+            if self.cluster.data is not None:
+                self.cluster.data.fill_kv(self.home, slot, load)
+            full.deliver(load.size)
+
+        hbm = size // tile.kv_sharers if self.step < tile.hbm_steps else 0
+        yield from self.issue(tensor, slot, size, hbm, landed)
+        self.ring += 1
+
+    def load_q(self, stage: int, tile: WorkTile) -> Steps:
+        """Acquire sQ[stage] and fetch its rows: by TMA, or by cp.async where rows don't tile."""
+        if self.first:
+            yield from self.wait(self.barrier("load_Q_empty", stage), self.tile, "sQ free")
+        buffer = self.home.sq[stage]
+        full = self.barrier("load_Q_full", stage)
+        what = tag(self.tile, 0)
+        by_tma = self.design.q_load == "tma"
+        if self.first:
+            self.check_output(stage)
+            if by_tma and self.home.rank == 0:
+                self.arrive("load_Q_full", stage, 1, self.q_bytes * self.design.cta_group)
+            buffer.begin_fill("load", "Q", what, self.tile_id, -1)
+        size = self.q_bytes if by_tma else self.q_bytes // self.loaders
+
+        def landed(load: Load) -> None:
+            if self.first:
+                buffer.end_fill()
+                if self.cluster.data is not None:
+                    self.cluster.data.fill_q(self.home, stage, load)
+            if by_tma:
+                full.deliver(load.size)
+            else:
+                full.arrive("load", self.warp, 32)
+
+        yield from self.issue("Q", stage, size, size, landed)
+
+    def check_output(self, stage: int) -> None:
+        """Where sO shares sQ's memory, the previous tile's O must have been stored."""
+        if self.design.overlap_o_q and self.home.so[stage].claimed:
+            self.hazard(
+                "overwrite_while_read", "load_epi_full", 0, "tma_store",
+                f"load writes Q into sQ[{stage}], which still holds O of the tile before",
+            )  # fmt: skip
+
+    def issue(
+        self, tensor: str, stage: int, size: int, hbm: int, landed: Callable[[Load], None]
+    ) -> Steps:
+        """Hand a tile to the TMA engine (``hbm`` bytes of it from HBM) and spend what it costs."""
+        machine = self.machine
+        start = int(self.env.now)
+        latency = machine.tma_l2_latency_cycles - machine.mbarrier_resume_cycles
+        if hbm:
+            latency += machine.tma_hbm_extra_cycles
+        cycles = machine.tma_issue_cycles
+        if tensor == "Q" and self.design.q_load == "cp_async":
+            # One 16-byte copy a lane: rows of the tile times 16-byte pieces, 32 at a time.
+            cycles = 4 * (size // 16 // 32)
+        self.home.tma.push(
+            Load(tensor, stage, self.tile_id, self.block, self.tile, self.step, size,
+                 start + latency, hbm, landed)
+        )  # fmt: skip
+        yield from self.spend(f"issue {tensor}", "issue", cycles, stage)
+
+    def check_neighbours(self, slot: int, wrap: int, tensor: str, tile: WorkTile) -> None:
+        """In the uneven ring a slot overlaps its neighbours of the wrap before."""
+        if not self.design.uneven_kv_ring:
+            return
+        slots = self.design.ring_slots(self.cluster.problem)
+        low, size = slots[slot][wrap % 2]
+        for other, places in enumerate(slots):
+            buffer = self.home.ring[other]
+            if other == slot or not buffer.claimed:
+                continue
+            start, length = places[buffer.wrap % 2]
+            if start < low + size and low < start + length:
+                self.hazard(
+                    "overwrite_while_read", "load_KV_empty", other, "tensor",
+                    f"load writes {tensor} into sKV[{slot}], whose bytes {low} to {low + size} "
+                    f"overlap {buffer.tensor} of block {buffer.block} still held in sKV[{other}]",
+                )  # fmt: skip

@@ -1,0 +1,235 @@
+"""The order of barrier operations of every role, as a list instead of a loop.
+
+The roles themselves say the same with timing, data and hazards in between; this bare form is what
+a deadlock is explained with (what should a role have done before the place where it stands?) and
+what other implementations of the kernel are compared with. A test checks that every simulated run
+follows it to the letter.
+
+Each operation is ``(what, barrier, stage)``: ``wait``, ``arrive``, ``sync`` (a named barrier:
+both), or ``commit`` (an arrival by the tensor pipe when all MMAs so far are done).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.specs import Design
+
+Operation = tuple[str, str, int]
+
+
+def program(
+    design: Design, role: str, blocks: Sequence[int], *, lane: int = 0, leader: bool = True
+) -> Iterator[Operation]:
+    """The operations of one warp of ``role`` over work tiles of ``blocks`` K/V blocks each.
+
+    ``lane`` is the warp's number within its warpgroup, ``leader`` whether it is in the leader CTA.
+
+    >>> from fa4sim.specs import Design
+    >>> [op for op in program(Design(q_stages=1), "softmax0", [1]) if op[0] == "arrive"][:2]
+    [('arrive', 'SoftmaxStatsW0', 0), ('arrive', 'P_full_O_rescaled', 0)]
+
+    Raises ``ValueError`` for a role that this design does not have.
+    """
+    roles = {
+        "load": lambda: _load(design, blocks, leader),
+        "mma": lambda: _mma(design, blocks) if leader else _peer_mma(design, blocks),
+        "softmax0": lambda: _softmax(design, 0, blocks, lane),
+        "softmax1": lambda: _softmax(design, 1, blocks, lane),
+        "correction": lambda: _correction(design, blocks, lane),
+        "epilogue": lambda: _epilogue(design, blocks),
+        "scheduler": lambda: _scheduler(design, blocks, leader),
+        "idle": lambda: _idle(design, blocks),
+    }
+    if role not in roles:
+        raise ValueError(f"no role {role!r}; there are {', '.join(roles)}")
+    return roles[role]()
+
+
+def _tile(design: Design, number: int) -> Iterator[Operation]:
+    """What every warp does to learn of tile ``number`` (or that there is none)."""
+    if design.scheduler == "dynamic" and number:
+        yield "wait", "clc_full", 0
+        yield "arrive", "clc_empty", 0
+
+
+def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Operation]:
+    table = barrier_table(design)
+    stages = design.kv_stages
+    ring = 0
+
+    def kv(tensor: str) -> Iterator[Operation]:
+        nonlocal ring
+        slot, wrap = ring % stages, ring // stages
+        yield "wait", "load_KV_empty", slot
+        if design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap and wrap % 2 == 0:
+            yield "wait", "load_KV_empty", 1
+        if leader:
+            yield "arrive", "load_KV_full", slot
+        ring += 1
+
+    for number, count in enumerate(blocks):
+        yield from _tile(design, number)
+        yield from kv("K")
+        for stage in range(design.q_stages):
+            yield "wait", "load_Q_empty", stage
+            if leader:
+                yield "arrive", "load_Q_full", stage
+        yield from kv("V")
+        for _ in range(count - 1):
+            yield from kv("K")
+            yield from kv("V")
+        if table["load_epi_full"].used:
+            yield "wait", "load_epi_full", 0
+            yield "arrive", "load_epi_empty", 0
+    yield from _tile(design, len(blocks))
+    for i in range(min(stages, ring)):
+        yield "wait", "load_KV_empty", (ring + i) % stages
+    if blocks:
+        yield "wait", "load_Q_empty", design.q_stages - 1
+
+
+def _mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
+    stages = range(design.q_stages)
+    slots = design.kv_stages
+    two_parts = design.p_first_columns < design.tile_n
+    ring = 0
+
+    def pv(stage: int) -> Iterator[Operation]:
+        yield "wait", "P_full_O_rescaled", stage
+        if two_parts:
+            yield "wait", "P_full_lastsplit", stage
+
+    yield "sync", "TmemPtr", 0
+    for number, count in enumerate(blocks):
+        yield from _tile(design, number)
+        for stage in stages:
+            yield "wait", "load_Q_full", stage
+            if stage == 0:
+                yield "wait", "load_KV_full", ring % slots
+            yield "commit", "S_full", stage
+        yield "commit", "load_KV_empty", ring % slots
+        ring += 1
+        for _ in range(count - 1):
+            yield "wait", "load_KV_full", ring % slots
+            for stage in stages:
+                yield from pv(stage)
+                if stage == stages[-1]:
+                    yield "commit", "load_KV_empty", ring % slots
+                if stage == 0:
+                    yield "wait", "load_KV_full", (ring + 1) % slots
+                yield "commit", "S_full", stage
+            yield "commit", "load_KV_empty", (ring + 1) % slots
+            ring += 2
+        for stage in stages:
+            yield "commit", "load_Q_empty", stage
+        yield "wait", "load_KV_full", ring % slots
+        for stage in stages:
+            yield from pv(stage)
+            yield "commit", "O_full", stage
+        yield "commit", "load_KV_empty", ring % slots
+        ring += 1
+    yield from _tile(design, len(blocks))
+    yield "sync", "TmemPtr", 0
+    if design.cta_group == 2:
+        yield "wait", "tmem_dealloc", 0
+
+
+def _peer_mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
+    yield "sync", "TmemPtr", 0
+    for number in range(len(blocks)):
+        yield from _tile(design, number)
+    yield from _tile(design, len(blocks))
+    yield "sync", "TmemPtr", 0
+    yield "arrive", "tmem_dealloc", 0
+
+
+def _softmax(design: Design, stage: int, blocks: Sequence[int], lane: int) -> Iterator[Operation]:
+    stats = f"SoftmaxStatsW{4 * stage + lane}"
+    yield "sync", "TmemPtr", 0
+    for number, count in enumerate(blocks):
+        yield from _tile(design, number)
+        yield "wait", "softmax_stats_empty", stage
+        for _ in range(count):
+            yield "wait", "S_full", stage
+            yield "arrive", stats, 0
+            yield "arrive", "P_full_O_rescaled", stage
+            if design.p_first_columns < design.tile_n:
+                yield "arrive", "P_full_lastsplit", stage
+            yield "wait", "softmax_stats_empty", stage
+        yield "arrive", stats, 0
+    yield from _tile(design, len(blocks))
+    yield "wait", "softmax_stats_empty", stage
+    yield "arrive", "TmemPtr", 0
+
+
+def _correction(design: Design, blocks: Sequence[int], lane: int) -> Iterator[Operation]:
+    table = barrier_table(design)
+    stages = design.q_stages
+    by_tma = design.epilogue == "tma"
+
+    def hear(stage: int) -> Operation:
+        return "sync", f"SoftmaxStatsW{4 * stage + lane}", 0
+
+    yield "sync", "TmemPtr", 0
+    for stage in range(stages):
+        yield "arrive", "P_full_O_rescaled", stage
+    for number, count in enumerate(blocks):
+        yield from _tile(design, number)
+        yield hear(0)
+        yield "arrive", "softmax_stats_empty", 0
+        if stages == 2:
+            yield hear(1)
+        for _ in range(count - 1):
+            for stage in range(stages):
+                yield hear(stage)
+                yield "arrive", "P_full_O_rescaled", stage
+                yield "arrive", "softmax_stats_empty", stages - 1 - stage
+        if stages == 2:
+            yield "arrive", "softmax_stats_empty", 1
+        for stage in range(stages):
+            yield hear(stage)
+            yield "arrive", "softmax_stats_empty", stage
+            yield "wait", "O_full", stage
+            if by_tma:
+                yield "wait", "O_epi_empty", stage
+            else:
+                yield "sync", "Epilogue", 0
+            yield "arrive", "P_full_O_rescaled", stage
+            if by_tma:
+                yield "arrive", "O_epi_full", stage
+        if not by_tma and table["load_epi_full"].used:
+            yield "wait", "load_epi_empty", 0
+            yield "arrive", "load_epi_full", 0
+    yield from _tile(design, len(blocks))
+    if by_tma:
+        yield "wait", "O_epi_empty", stages - 1
+    yield "arrive", "TmemPtr", 0
+
+
+def _epilogue(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
+    table = barrier_table(design)
+    for number in range(len(blocks)):
+        yield from _tile(design, number)
+        for stage in range(design.q_stages):
+            yield "wait", "O_epi_full", stage
+        for stage in range(design.q_stages):
+            yield "arrive", "O_epi_empty", stage
+        if table["load_epi_full"].used:
+            yield "wait", "load_epi_empty", 0
+            yield "arrive", "load_epi_full", 0
+    yield from _tile(design, len(blocks))
+
+
+def _scheduler(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Operation]:
+    for number in range(len(blocks)):
+        yield from _tile(design, number)
+        if leader:
+            yield "wait", "clc_empty", 0
+    yield from _tile(design, len(blocks))
+
+
+def _idle(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
+    for number in range(len(blocks) + 1):
+        yield from _tile(design, number)

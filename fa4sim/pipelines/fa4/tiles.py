@@ -1,0 +1,117 @@
+"""Work tiles: which query rows and key blocks one CTA (or pair) works through in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from fa4sim.numerics.masks import NO_MASK, BlockStep, block_steps
+from fa4sim.specs import Design, Problem
+
+
+@dataclass(frozen=True)
+class WorkTile:
+    """One work tile of one CTA or pair.
+
+    ``steps`` are its K/V blocks in processing order with the masking of each. ``head`` counts
+    query heads, or K/V heads when they are packed. The K/V of its first ``hbm_steps`` steps comes
+    from HBM, for ``kv_sharers`` clusters at once; that of the others is in L2, where somebody
+    else has brought it. Q always comes from HBM.
+    """
+
+    index: int
+    m_block: int
+    head: int
+    batch: int
+    steps: tuple[BlockStep, ...]
+    hbm_steps: int = 0
+    kv_sharers: int = 1
+
+    @property
+    def blocks(self) -> int:
+        """K/V blocks this tile works through, at least 1."""
+        return len(self.steps)
+
+    @property
+    def first_block(self) -> int:
+        """Number of the block that comes first: the last one of its range."""
+        return self.steps[0].n_block
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What decides how long this tile takes: equal shapes take equal time."""
+        return (mask_runs(self.steps), min(self.hbm_steps, self.blocks), self.kv_sharers)
+
+    def at(self, **changes: object) -> WorkTile:
+        """This tile with some fields changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)
+def mask_runs(steps: tuple[BlockStep, ...]) -> tuple[tuple[str, int], ...]:
+    """The masking kinds of a tile's steps as (kind, how many in a row)."""
+    runs: list[tuple[str, int]] = []
+    for step in steps:
+        if runs and runs[-1][0] == step.kind:
+            runs[-1] = (step.kind, runs[-1][1] + 1)
+        else:
+            runs.append((step.kind, 1))
+    return tuple(runs)
+
+
+def packed_rows(problem: Problem, design: Design, batch: int) -> int:
+    """Rows of Q that one (head, sequence) brings: with packing, every head of the group."""
+    seqlen_q, _ = problem.lengths(batch)
+    return seqlen_q * (problem.group if design.pack_gqa else 1)
+
+
+def grid_heads(problem: Problem, design: Design) -> int:
+    """Heads the grid counts: query heads, or K/V heads when query heads are packed."""
+    assert problem.kv_heads is not None
+    return problem.kv_heads if design.pack_gqa else problem.heads
+
+
+def kv_head_of(problem: Problem, design: Design, head: int) -> int:
+    """The K/V head that grid head ``head`` reads."""
+    return head if design.pack_gqa else head // problem.group
+
+
+def m_blocks(problem: Problem, design: Design, batch: int) -> int:
+    """Work tiles along the queries of one (head, sequence)."""
+    return -(-packed_rows(problem, design, batch) // (design.work_rows * design.cta_group))
+
+
+def work_tile(
+    problem: Problem, design: Design, index: int, m_block: int, head: int, batch: int
+) -> WorkTile:
+    """The work tile at grid coordinates ``(m_block, head, batch)``."""
+    seqlen_q, seqlen_k = problem.lengths(batch)
+    steps = _steps(
+        m_block, design.work_rows * design.cta_group, design.tile_n, seqlen_q, seqlen_k,
+        problem.causal, problem.window, problem.group if design.pack_gqa else 1,
+    )  # fmt: skip
+    return WorkTile(index, m_block, head, batch, steps)
+
+
+@lru_cache(maxsize=8192)
+def _steps(
+    m_block: int,
+    rows: int,
+    tile_n: int,
+    seqlen_q: int,
+    seqlen_k: int,
+    causal: bool,
+    window: tuple[int | None, int | None] | None,
+    ratio: int,
+) -> tuple[BlockStep, ...]:
+    return tuple(block_steps(m_block, rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio))
+
+
+def needs_mask(step: BlockStep) -> bool:
+    """Whether the softmax applies a mask in this step."""
+    return step.kind != NO_MASK
+
+
+def first_row(design: Design, tile: WorkTile, stage: int, rank: int) -> int:
+    """First (packed) row of stage ``stage`` in CTA ``rank`` of the pair."""
+    return ((tile.m_block * design.q_stages + stage) * design.cta_group + rank) * design.tile_m

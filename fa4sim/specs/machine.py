@@ -1,0 +1,187 @@
+"""The machine: unit rates, latencies and sizes of one GPU, each with its origin.
+
+A :class:`Machine` is plain numbers, so that ``dataclasses.replace(machine, clock_hz=1.7e9)`` is a
+what-if. ``machine.origins[name]`` says where each number comes from; the tables that build the
+known machines are in :mod:`fa4sim.specs.machines`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fa4sim.specs.origin import Origin
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One GPU as the simulator sees it. Cycles are SM clock cycles unless a name says otherwise.
+
+    Raises ``ValueError`` if a rate or size is not positive, or a latency negative.
+    """
+
+    name: str
+    # -- chip ----------------------------------------------------------------------------------
+    sms: int
+    clock_hz: float
+    # -- tensor pipe, per SM -------------------------------------------------------------------
+    tensor_flops_per_cycle_16bit: int
+    tensor_flops_per_cycle_8bit: int
+    mma_start_cycles: int
+    """From an MMA reaching the head of an idle tensor pipe to its first multiply."""
+    mma_commit_cycles: int
+    """From the last multiply of the MMAs a commit covers to the arrival on its barrier."""
+    mma_issue_cycles: int
+    """Cycles the MMA warp spends to issue one tcgen05.mma."""
+    # -- sub-partition units: cycles one warp instruction occupies the unit --------------------
+    mufu_cycles_per_warp: float
+    fma_cycles_per_warp: float
+    """One scalar FP32 instruction (32 lanes)."""
+    fma_packed_cycles_per_warp: float
+    """One packed f32x2 instruction (64 lane slots)."""
+    alu_cycles_per_warp: float
+    """Maximum, select, logic, shift, integer add."""
+    convert_cycles_per_warp: float
+    """One conversion of two floats to a packed pair."""
+    exp2_polynomial_fma_cycles_per_warp: float
+    """FMA-unit time of one emulated exp2 per lane, degree 3."""
+    exp2_polynomial_issue_slots: float
+    """Instructions issued per emulated exp2 per lane, degree 3."""
+    mask_cycles_per_element: float
+    """ALU time to apply a keep-mask to one score per lane."""
+    max_operands_per_instruction: int
+    """3 where a three-operand maximum exists: the row maximum takes half the instructions."""
+    dependent_issue_cycles: int
+    """Latency of a dependent FP32 or integer instruction."""
+    mufu_latency_cycles: int
+    vote_cycles: int
+    # -- shared memory -------------------------------------------------------------------------
+    smem_bytes_per_cycle: int
+    smem_latency_cycles: int
+    smem_bytes_per_cta: int
+    # -- tensor memory -------------------------------------------------------------------------
+    tmem_columns: int
+    tmem_load_bytes_per_cycle: int
+    """Per sub-partition."""
+    tmem_store_bytes_per_cycle: int
+    """Per sub-partition."""
+    tmem_load_latency_cycles: int
+    tmem_store_latency_cycles: int
+    """From the last store issued until wait::st returns."""
+    # -- registers -----------------------------------------------------------------------------
+    registers_per_sm: int
+    setmaxnreg_cycles: int
+    # -- barriers ------------------------------------------------------------------------------
+    mbarrier_resume_cycles: int
+    """Last arrival to the waiter's next instruction, same SM."""
+    mbarrier_try_wait_cycles: int
+    """A wait whose phase is already complete."""
+    mbarrier_arrive_cycles: int
+    """Issue of one arrive."""
+    mbarrier_remote_cycles: int
+    """What an arrival from the other CTA of a pair adds."""
+    named_barrier_cycles: int
+    """bar.arrive of the last participant to bar.sync resuming, 64 threads."""
+    named_barrier_arrive_cycles: int
+    proxy_fence_cycles: int
+    elect_cycles: int
+    # -- TMA, L2, HBM --------------------------------------------------------------------------
+    tma_issue_cycles: int
+    """Expect-tx and issue of one tile by the elected lane."""
+    tma_l2_latency_cycles: int
+    """Issue to first byte in shared memory, data in L2."""
+    tma_hbm_extra_cycles: int
+    """What data in HBM adds."""
+    tma_bytes_per_cycle: float
+    """Most one SM can receive."""
+    tma_store_latency_cycles: int
+    tma_store_bytes_per_cycle: float
+    l2_bytes: int
+    l2_bytes_per_cycle: float
+    """Whole chip."""
+    hbm_bytes_per_second: float
+    share_burst_bytes: int
+    """How far one SM may run ahead of its fair share of L2 or HBM."""
+    # -- CTA life ------------------------------------------------------------------------------
+    cta_turnover_cycles: int
+    """Last instruction of a CTA to first of the next on the same SM."""
+    cta_prologue_cycles: int
+    """Barrier initialisation, descriptor prefetch, TMEM allocation, first synchronisation."""
+    cluster_sync_cycles: int
+    """What a cluster-wide synchronisation adds at start and end of a CTA pair."""
+    clc_fetch_cycles: int
+    """Cluster launch control: request for the next tile to its response."""
+    launch_seconds: float
+
+    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for spec in dataclasses.fields(self):
+            if spec.name in ("name", "origins"):
+                continue
+            value = getattr(self, spec.name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{spec.name}={value!r} of machine {self.name!r} is not a number")
+            latency = spec.name.endswith(("latency_cycles", "_extra_cycles")) or value == 0
+            positive = not (latency or "burst" in spec.name or spec.name in _MAY_BE_ZERO)
+            if value < 0 or (positive and value <= 0):
+                raise ValueError(
+                    f"{spec.name}={value} of machine {self.name!r} must be "
+                    f"{'positive' if positive else '0 or more'}"
+                )
+        for name in _RATES:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be positive")
+
+    # -- what follows --------------------------------------------------------------------------
+
+    def tensor_flops_per_cycle(self, element_bytes: int) -> int:
+        """Dense FLOPs per cycle per SM for elements of 1 or 2 bytes."""
+        if element_bytes == 1:
+            return self.tensor_flops_per_cycle_8bit
+        return self.tensor_flops_per_cycle_16bit
+
+    @property
+    def hbm_bytes_per_cycle(self) -> float:
+        """HBM bandwidth of the whole chip, in bytes per SM cycle."""
+        return self.hbm_bytes_per_second / self.clock_hz
+
+    @property
+    def l2_share_bytes_per_cycle(self) -> float:
+        """One SM's share of L2 bandwidth when every SM asks."""
+        return self.l2_bytes_per_cycle / self.sms
+
+    def seconds(self, cycles: float) -> float:
+        """``cycles`` SM cycles in seconds."""
+        return cycles / self.clock_hz
+
+    def with_constants(self, **changes: float) -> Machine:
+        """A what-if machine; changed constants lose their origin ("changed by hand").
+
+        Raises ``ValueError`` naming an unknown constant.
+        """
+        known = {spec.name for spec in dataclasses.fields(self)} - {"origins"}
+        for name in changes:
+            if name not in known:
+                raise ValueError(
+                    f"machine {self.name!r} has no constant {name!r}; it has "
+                    f"{', '.join(sorted(known))}"
+                )
+        origins = dict(self.origins)
+        for name in changes:
+            old = origins.get(name)
+            low, high = (old.low, old.high) if old else (None, None)
+            origins[name] = Origin("measured", "changed by hand", low, high)
+        return dataclasses.replace(self, **changes, origins=origins)  # type: ignore[arg-type]
+
+
+_RATES = (
+    *("sms", "clock_hz", "tensor_flops_per_cycle_16bit", "tensor_flops_per_cycle_8bit"),
+    *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
+    *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
+    *("tmem_load_bytes_per_cycle", "tmem_store_bytes_per_cycle", "tma_bytes_per_cycle"),
+    *("tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle", "hbm_bytes_per_second"),
+    *("smem_bytes_per_cta", "tmem_columns", "registers_per_sm", "max_operands_per_instruction"),
+)
+_MAY_BE_ZERO = frozenset({"launch_seconds"})
