@@ -182,10 +182,9 @@ def _one_cluster(
             f"tile {number} is not one of this problem's {len(plan.tiles)} work tiles "
             f"(0 to {len(plan.tiles) - 1})"
         )
-    active = min(plan.clusters, len(plan.tiles)) * design.cta_group
     detail = simulate_cluster(
         problem, design, machine, [plan.tiles[number]],
-        Surroundings(active, rested=number >= plan.clusters), seed=seed, reuse=reuse,
+        Surroundings(number < plan.clusters, plan.lists is not None), seed=seed, reuse=reuse,
     )  # fmt: skip
     trace = detail.trace.expand()
     _describe(trace, problem, design, machine)
@@ -193,6 +192,7 @@ def _one_cluster(
         problem, design, machine, detail.cycles, detail.totals, detail.events, design.cta_group,
         1, time.perf_counter() - started, sms=design.cta_group,
         flops=tile_flops(problem, design, plan.tiles[number].blocks),
+        active_sms=plan.tiles[number].active_sms,
     )  # fmt: skip
     return Run(problem, design, machine, report, trace, None, tuple(detail.hazards))
 
@@ -226,11 +226,10 @@ def _with_arrays(
             grid = min(plan.clusters, len(plan.tiles))
             lists = [list(range(i, len(plan.tiles), grid)) for i in range(grid)]
         clusters = len(lists)
-        active = min(plan.clusters, clusters) * design.cta_group
         for number, indices in enumerate(lists):
             detail = simulate_cluster(
                 problem, design, machine, [plan.tiles[i] for i in indices],
-                Surroundings(active, rested=number >= plan.clusters), seed=seed, data=data,
+                Surroundings(number < plan.clusters, plan.lists is not None), seed=seed, data=data,
             )  # fmt: skip
             trace = detail.trace if trace is None else trace
             cycles = max(cycles, detail.cycles)
@@ -243,6 +242,7 @@ def _with_arrays(
     report = make_report(
         problem, design, machine, cycles, totals, events, clusters * design.cta_group, clusters,
         time.perf_counter() - started, sms=max(1, min(machine.sms, clusters * design.cta_group)),
+        active_sms=max(1, min(machine.sms, clusters * design.cta_group)),
     )  # fmt: skip
     outputs = Outputs(data.out, data.lse, data.rescales, data.votes)
     return Run(problem, design, machine, report, trace, outputs, tuple(hazards))
@@ -323,7 +323,7 @@ def _describe(trace: Trace, problem: Problem, design: Design, machine: Machine) 
 def make_report(
     problem: Problem, design: Design, machine: Machine, cycles: int, totals: Totals, events: int,
     ctas: int, detailed_runs: int, wall_s: float, *, sms: int | None = None,
-    flops: int | None = None,
+    flops: int | None = None, active_sms: int | None = None,
 ) -> Report:  # fmt: skip
     """The report of a run from its totals."""
     whole_chip = sms is None
@@ -333,8 +333,10 @@ def make_report(
     work = problem.flops if flops is None else flops
     span = max(1, cycles) * sms
     units = {name: busy / span for name, busy in totals.units.items()}
-    units["l2"] = totals.l2_bytes / (machine.l2_share_bytes_per_cycle * span)
-    units["hbm"] = totals.hbm_bytes / (machine.hbm_bytes_per_cycle / machine.sms * span)
+    # What the SMs looked at could have moved: all of it, or their share while others are at work.
+    part = sms / max(sms, active_sms or machine.sms)
+    units["l2"] = totals.l2_bytes / (machine.l2_bytes_per_cycle * part * max(1, cycles))
+    units["hbm"] = totals.hbm_bytes / (machine.hbm_bytes_per_cycle * part * max(1, cycles))
     waits = _mean_waits(totals)
     return Report(
         time_us=seconds * 1e6,

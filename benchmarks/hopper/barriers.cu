@@ -391,7 +391,7 @@ void measure_named_barriers(const Options& options) {
   named_arrive_issue<<<1, 64>>>(int(issue.count), issue.data);
   CHECK_KERNEL();
   Samples samples;
-  for (long long x : issue.host()) samples.push_back(double(x) / 8);
+  for (long long x : issue.written()) samples.push_back(double(x) / 8);
   report("named_barrier_arrive_issue_cycles", "cycles", samples,
          "stamps round bar.arrive on eight barriers in a row", "\"threads\": 64");
 }
@@ -487,8 +487,29 @@ void measure_clusters(const Options& options) {
          "barrier.cluster arrive and wait, slope", "\"ctas\": 2, \"threads_per_cta\": 128");
 }
 
+// ---- stamps ------------------------------------------------------------------------------------
+
+// What a stamp costs: two in a row.
+__global__ void stamp_pair(int rounds, long long* apart) {
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round) {
+    const long long before = cycles(), after = cycles();
+    if (threadIdx.x == 0) apart[round] = after - before;
+  }
+}
+
+void measure_stamps(const Options& options) {
+  DeviceArray<long long> apart(options.count(500, 32));
+  stamp_pair<<<1, 32>>>(int(apart.count), apart.data);
+  CHECK_KERNEL();
+  Samples samples;
+  for (long long x : apart.written()) samples.push_back(double(x));
+  report("clock_stamp_pair_cycles", "cycles", samples, "two reads of clock64 in a row");
+}
+
 int main(int argc, char** argv) {
   const Options options(argc, argv);
+  measure_stamps(options);
   measure_hand_offs(options);
   measure_instructions(options);
   measure_named_barriers(options);

@@ -64,6 +64,16 @@ struct DeviceArray {
     CHECK(cudaMemcpy(values.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }
+  // The same, but an element that still holds the poison is an error.
+  std::vector<T> written() const {
+    const std::vector<T> values = host();
+    T poison;
+    memset(&poison, 0xff, sizeof(T));
+    for (size_t i = 0; i < count; ++i) {
+      REQUIRE(memcmp(&values[i], &poison, sizeof(T)) != 0, "element %zu was not written", i);
+    }
+    return values;
+  }
 };
 
 // The span of one warp's measured loop, in cycles of its SM's counter.

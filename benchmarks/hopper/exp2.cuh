@@ -9,9 +9,9 @@ __device__ __forceinline__ float exp2_mufu(float x) {
   return y;
 }
 
-// Adding 1.5 * 2^23 with rounding down leaves the whole part in the low bits; 2^fraction is a cubic;
-// the whole part is then added to the exponent bits. Eight instructions: FMNMX, FADD.RM, 2 FADD,
-// 3 FFMA, LEA.
+// Adding 1.5 * 2^23 with rounding down leaves the whole part in the low bits; 2^fraction is a
+// cubic; the whole part is then added to the exponent bits. Eight instructions: FMNMX, FADD.RM,
+// 2 FADD, 3 FFMA, LEA.
 __device__ __forceinline__ float exp2_polynomial(float x) {
   const float shifter = 12582912.0f;
   const float clamped = fmaxf(x, -127.0f);

@@ -129,6 +129,28 @@ struct MufuPolynomial {
   }
 };
 
+// A causal mask on 32 scores of a row: where the bit of a 32-bit mask is clear, the score becomes
+// minus infinity. Here it becomes the mask, new in every step, lest masks of several steps be
+// merged.
+struct ApplyMask {
+  float x[32];
+  uint32_t mask;
+  __device__ void start(int seed) {
+    mask = seed * 2654435761u;
+    for (int i = 0; i < 32; ++i) x[i] = float(seed + i);
+  }
+  __device__ void step(const Operands& k, int) {
+    mask = mask * k.i + k.j;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) x[i] = mask & 1u << i ? x[i] : __uint_as_float(mask);
+  }
+  __device__ float value() const {
+    float sum = 0;
+    for (int i = 0; i < 32; ++i) sum += x[i];
+    return sum;
+  }
+};
+
 template <class Op, int Chains, int Steps>
 __global__ void __launch_bounds__(512)
     chains(int iterations, Operands k, Window* windows, float* sink) {
@@ -331,6 +353,15 @@ int main(int argc, char** argv) {
   throughput<MufuPolynomial<2>, 16>("mix_2_mufu_1_poly", options);
   throughput<MufuPolynomial<3>, 16>("mix_3_mufu_1_poly", options);
   throughput<MufuPolynomial<7>, 8>("mix_7_mufu_1_poly", options);
+
+  const char* mask_method =
+      "32 scores per step: new mask, R2P and FSEL; cycles per score and warp, slope";
+  report("mask_apply_cycles_per_element", "cycles_per_element",
+         scaled(per_step<ApplyMask, 1, 16>(4, options), 1.0 / 32), mask_method,
+         "\"warps_per_smsp\": 4");
+  report("mask_apply_single_warp_cycles_per_element", "cycles_per_element",
+         scaled(per_step<ApplyMask, 1, 16>(1, options), 1.0 / 32), mask_method,
+         "\"warps_per_smsp\": 1");
 
   measure_shared_memory(options);
 }

@@ -20,6 +20,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
@@ -38,6 +39,8 @@ PROGRAMS = (
 NVCC_FLAGS = ("-gencode", "arch=compute_90a,code=sm_90a", "-std=c++17", "-O3")
 SCHEMA = 1
 
+Row = dict[str, Any]
+
 
 def build(programs: tuple[str, ...], nvcc: str = "nvcc") -> None:
     """Compile `<program>.cu` to `build/<program>`, several at a time."""
@@ -53,7 +56,7 @@ def build(programs: tuple[str, ...], nvcc: str = "nvcc") -> None:
         list(pool.map(compile_one, programs))
 
 
-def run_program(program: str, quick: bool, timeout_s: float) -> list[dict]:
+def run_program(program: str, quick: bool, timeout_s: float) -> list[Row]:
     """Run one program and return its rows, each marked with the program's name."""
     command = [str(BUILD / program)] + (["--quick"] if quick else [])
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
@@ -65,7 +68,7 @@ def run_program(program: str, quick: bool, timeout_s: float) -> list[dict]:
     return rows
 
 
-def merge(runs: list[list[dict]]) -> list[dict]:
+def merge(runs: list[list[Row]]) -> list[Row]:
     """Merge the rows of repeated runs by name.
 
     `value`, `p10` and `p90` become the medians over the runs; `run_min` and `run_max` are the
@@ -77,7 +80,7 @@ def merge(runs: list[list[dict]]) -> list[dict]:
     >>> merged["value"], merged["p10"], merged["run_min"], merged["run_max"], merged["runs"]
     (11.0, 10.0, 10.0, 12.0, 3)
     """
-    by_name: dict[str, list[dict]] = {}
+    by_name: dict[str, list[Row]] = {}
     for run in runs:
         for row in run:
             by_name.setdefault(row["name"], []).append(row)
@@ -146,10 +149,10 @@ def main(arguments: list[str]) -> int:
         print(f"built in {time.monotonic() - started:.1f} s", flush=True)
 
     before = gpu_state()
-    runs: list[list[dict]] = []
+    runs: list[list[Row]] = []
     failures: list[str] = []
     for number in range(repeat):
-        rows: list[dict] = []
+        rows: list[Row] = []
         for program in programs:
             began = time.monotonic()
             try:

@@ -82,8 +82,8 @@ void verify() {
   softmax_steps<Polynomials, false>
       <<<1, 128>>>(1, 0, scale, windows.data, probabilities.data, sums.data);
   CHECK_KERNEL();
-  const std::vector<uint32_t> p = probabilities.host();
-  const std::vector<float> row_sums = sums.host();
+  const std::vector<uint32_t> p = probabilities.written();
+  const std::vector<float> row_sums = sums.written();
   for (int t = 0; t < 128; ++t) {
     double expected_sum = 0;
     for (int i = 0; i < kColumns; ++i) {

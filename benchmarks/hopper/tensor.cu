@@ -48,7 +48,7 @@ void verify() {
   allow_shared_memory(product, kTilesMemory);
   product<<<1, 128, kTilesMemory>>>(out.data);
   CHECK_KERNEL();
-  const std::vector<float> got = out.host();
+  const std::vector<float> got = out.written();
   for (int m = 0; m < kWgmmaM; ++m) {
     for (int n = 0; n < kWgmmaN; ++n) {
       double expected = 0;
@@ -122,7 +122,7 @@ Latency measure_completion(int rounds) {
   completion<KSteps><<<1, 160, kTilesMemory>>>(rounds, out.data, sink.data);
   CHECK_KERNEL();
   Latency latency;
-  const std::vector<Completion> all = out.host();
+  const std::vector<Completion> all = out.written();
   for (size_t i = 8; i < all.size(); ++i) {
     latency.to_wait.push_back(all[i].waited - all[i].issued);
     latency.to_waiter.push_back(all[i].resumed - all[i].issued);

@@ -60,10 +60,10 @@ Latencies measure_load(const Tensor& tensor, int box_rows, int samples, uint32_t
   load_latency<Boxes><<<1, 32, bytes>>>(tensor.map(box_rows), tensor.rows, box_rows, samples, seed,
                                         out.data, checksums.data);
   CHECK_KERNEL();
-  const std::vector<uint32_t> sums = checksums.host();
+  const std::vector<uint32_t> sums = checksums.written();
   REQUIRE(sums[0] == tensor.checksum(0, sums[1], box_rows), "a loaded box has the wrong contents");
   Latencies result;
-  const std::vector<Sample> all = out.host();
+  const std::vector<Sample> all = out.written();
   result.first = double(all[0].complete);
   for (size_t i = 4; i < all.size(); ++i) {
     result.issued.push_back(double(all[i].issued));
@@ -228,7 +228,7 @@ Samples measure_pair(const Tensor& tensor, int samples, uint32_t seed) {
       <<<2, 32, 2 * kStageBytes>>>(tensor.map(kStageRows), tensor.rows, samples, seed, out.data);
   CHECK_KERNEL();
   Samples result;
-  const std::vector<long long> all = out.host();
+  const std::vector<long long> all = out.written();
   for (int i = 0; i < 2 * samples; ++i) {
     if (i % samples >= 4) result.push_back(double(all[i]));
   }
@@ -298,7 +298,7 @@ Samples measure_store(const Tensor& tensor, int box_rows, int samples) {
   CHECK(cudaMemcpy(&first, tensor.words.data, 4, cudaMemcpyDeviceToHost));
   REQUIRE(first == 0xabcd1234u, "the stored tile did not reach memory");
   Samples result;
-  const std::vector<long long> all = out.host();
+  const std::vector<long long> all = out.written();
   for (size_t i = 4; i < all.size(); ++i) result.push_back(double(all[i]));
   return result;
 }

@@ -97,6 +97,51 @@ void measure_turnover(const Options& options) {
          "as cta_turnover_cycles, clusters of two CTAs", params(512, 200 * kib));
 }
 
+// ---- start of a CTA ----------------------------------------------------------------------------
+
+// What a warp-specialised kernel does first: one thread initialises 30 mbarriers, another
+// prefetches four tensor maps, a fence publishes the barriers, and all 512 threads meet. No tensor
+// memory.
+
+struct Maps {
+  alignas(64) uint8_t bytes[4][128];
+};
+
+__global__ void __launch_bounds__(512, 1)
+    prologue(const __grid_constant__ Maps maps, Window* windows) {
+  __shared__ alignas(8) uint64_t barriers[30];
+  const long long start = cycles();
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int i = 0; i < 30; ++i) mbarrier_init(shared_address(&barriers[i]), 1 + i % 4 * 32);
+    mbarrier_init_fence();
+  }
+  if (threadIdx.x == 32) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm volatile("prefetch.tensormap [%0];" ::"l"(maps.bytes[i]) : "memory");
+    }
+  }
+  bar_sync(0, 512);
+  record(windows, start, cycles());
+}
+
+void measure_prologue(const Options& options) {
+  DeviceArray<Window> windows(16);
+  const Maps maps = {};
+  Samples samples;
+  for (int r = 0; r < options.count(50, 4); ++r) {
+    windows.poison();
+    prologue<<<1, 512>>>(maps, windows.data);
+    CHECK_KERNEL();
+    if (r > 0) samples.push_back(elapsed_cycles(windows.host()));
+  }
+  report(
+      "cta_prologue_cycles", "cycles", samples,
+      "first warp's start to last warp past the first barrier: 30 mbarriers, 4 prefetches, fence",
+      "\"threads\": 512");
+}
+
 // ---- setmaxnreg --------------------------------------------------------------------------------
 
 // FlashAttention-4's split of 512 threads at 128 registers: two warpgroups grow to 192, one shrinks
@@ -144,7 +189,7 @@ void measure_registers(const Options& options) {
       out.poison();
       set_registers<<<1, 512>>>(lead, out.data);
       CHECK_KERNEL();
-      const std::vector<RegisterStamps> all = out.host();
+      const std::vector<RegisterStamps> all = out.written();
       const uint32_t origin = all[8].before - 100000;
       uint32_t last_dec = 0, last_inc = 0;
       for (int w = 0; w < 16; ++w) {
@@ -268,9 +313,74 @@ void measure_launches(const Options& options) {
          graphed, params(ten_waves));
 }
 
+// ---- one kernel after another ------------------------------------------------------------------
+
+// The last moment of a kernel to the first moment, on the same SM, of the kernel queued behind it.
+// The CTAs of the first end together, to about 32 ns: when the global timer passes the multiple of
+// 2^17 ns after next, 131 to 262 us later.
+__global__ void __launch_bounds__(512, 1) end_together(WarpLife* lives) {
+  const long long start = cycles(), deadline = ((nanoseconds() >> 17) + 2) << 17;
+  uint32_t sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  WarpLife* mine = lives + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  while (nanoseconds() < deadline) {
+  }
+  if (threadIdx.x % 32 == 0) *mine = {start, cycles(), sm, 0};
+}
+
+void measure_kernel_to_kernel(const Options& options) {
+  const int sms = sm_count(), threads = 512, warps = threads / 32, shared = 200 * 1024;
+  DeviceArray<WarpLife> first(size_t(sms) * warps), second(size_t(sms) * warps);
+  allow_shared_memory(single, shared);
+  allow_shared_memory(end_together, shared);
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  auto submit = [&] {
+    end_together<<<sms, threads, shared, stream>>>(first.data);
+    single<<<sms, threads, shared, stream>>>(1000, second.data);
+  };
+  cudaGraph_t captured;
+  cudaGraphExec_t executable;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  submit();
+  CHECK(cudaStreamEndCapture(stream, &captured));
+  CHECK(cudaGraphInstantiate(&executable, captured, 0));
+  for (bool graph : {false, true}) {
+    Samples samples;
+    for (int r = -1; r < options.count(20, 2); ++r) {
+      first.poison(), second.poison();
+      CHECK(cudaDeviceSynchronize());
+      if (graph) {
+        CHECK(cudaGraphLaunch(executable, stream));
+      } else {
+        submit();
+      }
+      CHECK_KERNEL();
+      if (r < 0) continue;
+      std::vector<long long> end(sms, 0), start(sms, 0);
+      for (const WarpLife& w : first.host()) end.at(w.sm) = std::max(end.at(w.sm), w.end);
+      for (const WarpLife& w : second.host()) {
+        start.at(w.sm) = start.at(w.sm) ? std::min(start.at(w.sm), w.start) : w.start;
+      }
+      for (int sm = 0; sm < sms; ++sm) {
+        REQUIRE(end[sm] > 0 && start[sm] > end[sm], "SM %d did not run both kernels in turn", sm);
+        samples.push_back(double(start[sm] - end[sm]));
+      }
+    }
+    report(text("kernel_to_kernel_%s_cycles", graph ? "graph" : "stream"), "cycles", samples,
+           "stamps on every SM: end of a 131-262 us kernel to start of the one queued behind it",
+           text("\"ctas\": %d, \"threads\": %d, \"shared_bytes\": %d", sms, threads, shared));
+  }
+  CHECK(cudaGraphExecDestroy(executable));
+  CHECK(cudaGraphDestroy(captured));
+  CHECK(cudaStreamDestroy(stream));
+}
+
 int main(int argc, char** argv) {
   const Options options(argc, argv);
   measure_turnover(options);
+  measure_prologue(options);
+  measure_kernel_to_kernel(options);
   measure_registers(options);
   measure_launches(options);
 }

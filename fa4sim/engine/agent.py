@@ -14,7 +14,7 @@ from simpy.events import Event, Process
 from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
-from fa4sim.engine.units import SubPartition, Unit
+from fa4sim.engine.units import Group, SubPartition, Unit
 from fa4sim.trace import NONE
 
 Steps = Generator[Event, Any, None]
@@ -49,32 +49,35 @@ class Agent:
         self.died = NONE
         self.waiting: tuple[Barrier, int, int] | None = None
         self.waits_done = 0
+        #: Engine time at which the operation in hand began.
+        self.since = 0
         self.steps: Steps
         self.process: Process
         code = core.trace.code
-        self._codes = {
-            name: code(name)
-            for name in ("issue", "mufu", "fma", "alu", "tmem", "smem", "barrier", "unit")
-        }
+        self._codes = {name: code(name) for name in ("barrier", "unit")}
+        self._kinds: dict[tuple[str, str], tuple[int, int]] = {}
         self._add_span = core.trace.append["span"]
         self._add_wait = core.trace.append["wait"]
-        self._ops: dict[str, int] = {}
 
     # -- recording -----------------------------------------------------------------------------
 
+    def kind(self, unit: str, op: str) -> tuple[int, int]:
+        """The codes of an operation on a unit, for :meth:`record`."""
+        return self.core.trace.code(unit), self.core.trace.code(op)
+
     def span(self, unit: str, op: str, start: int, busy: int, stage: int = NONE) -> None:
         """Record that ``op`` ran on ``unit`` from ``start`` (engine time) to now."""
-        codes = self._codes
-        unit_code = codes.get(unit)
-        if unit_code is None:
-            unit_code = codes[unit] = self.core.trace.code(unit)
-        op_code = self._ops.get(op)
-        if op_code is None:
-            op_code = self._ops[op] = self.core.trace.code(op)
+        kind = self._kinds.get((unit, op))
+        if kind is None:
+            kind = self._kinds[unit, op] = self.kind(unit, op)
+        self.record(kind, start, busy, stage)
+
+    def record(self, kind: tuple[int, int], start: int, busy: int, stage: int) -> None:
+        """:meth:`span` for what is done most often: with codes looked up beforehand."""
         skipped = self.core.skipped
         self._add_span(
-            (self.sm, self.cta, self.role_code, self.warp, unit_code, op_code, start + skipped,
-             int(self.env.now) + skipped, self.tile_id, self.block, stage, NONE, busy)
+            (self.sm, self.cta, self.role_code, self.warp, *kind, start + skipped,
+             self.env.cycle + skipped, self.tile_id, self.block, stage, NONE, busy)
         )  # fmt: skip
 
     def _wait_row(
@@ -83,21 +86,23 @@ class Agent:
         skipped = self.core.skipped
         self._add_wait(
             (self.sm, self.cta, self.role_code, self.warp, on, self._codes[kind], stage, phase,
-             self.core.trace.code(reason), start + skipped, int(self.env.now) + skipped,
+             self.core.trace.code(reason), start + skipped, self.env.cycle + skipped,
              self.tile_id, self.block, NONE)
         )  # fmt: skip
 
     # -- waiting -------------------------------------------------------------------------------
 
-    def wait(self, barrier: Barrier, phase: int, reason: str) -> Steps:
+    def wait(self, barrier: Barrier, phase: int, reason: str, log: bool = True) -> Steps:
         """Wait until ``barrier`` has completed ``phase`` phases (0: passes at once).
 
         Raises nothing; a wait that comes a whole phase late is reported as ``phase_behind``.
         """
         if self.role in barrier.dropped_waits:
             return
+        if log and self.core.log is not None:
+            self.core.log.append((self.key, "wait", barrier.name, barrier.stage))
         env = self.env
-        start = int(env.now)
+        start = self.since = env.cycle
         needed = phase
         if barrier.completions > phase:
             needed = barrier.due(phase)
@@ -115,61 +120,43 @@ class Agent:
                 yield env.timeout(barrier.try_cycles)
         else:
             yield barrier.subscribe(needed, self)
-        _, phase, _ = self.waiting  # a fast-forward may have moved it on
+        _, phase, start = self.waiting  # a fast-forward may have moved it on
         self.waiting = None
         self.waits_done += 1
         seen = barrier.observed
         if self.key in seen and seen[self.key] < phase:
             seen[self.key] = phase
-        if env.now > start:
+        if env.cycle > start:
             self._wait_row(barrier.code, "barrier", barrier.stage, phase, reason, start)
 
     def stand(self, event: Event, unit: str, reason: str, stage: int = NONE) -> Steps:
         """Wait for a unit to finish something (a bulk store's reads, say)."""
-        start = int(self.env.now)
+        start = self.since = self.env.cycle
         yield event
-        if self.env.now > start:
+        if self.env.cycle > start:
             self._wait_row(self.core.trace.code(unit), "unit", stage, NONE, reason, start)
 
     # -- working -------------------------------------------------------------------------------
 
-    def work(
-        self,
-        op: str,
-        unit: str,
-        issue: int,
-        *,
-        mufu: int = 0,
-        fma: int = 0,
-        alu: int = 0,
-        latency: int = 0,
-        stage: int = NONE,
-    ) -> Steps:
+    def work(self, op: str, unit: str, group: Group, latency: int = 0, stage: int = NONE) -> Steps:
         """Run one group of instructions and stay until its results are there.
 
         ``unit`` is the one the span is shown on; ``latency`` is what the last result still needs
         when its unit is done.
         """
         env = self.env
-        start = int(env.now)
-        end = self.smsp.run(start, issue, mufu, fma, alu) + latency
+        start = self.since = env.cycle
+        end = self.smsp.run(start, group) + latency
         if end > start:
             yield env.timeout(end - start)
-        busy = issue
-        if unit == "mufu":
-            busy = mufu
-        elif unit == "fma":
-            busy = fma
-        elif unit == "alu":
-            busy = alu
-        self.span(unit, op, start, busy + latency, stage)
+        self.span(unit, op, start, getattr(group, unit) + latency, stage)
 
     def spend(self, op: str, unit: str, cycles: int, stage: int = NONE) -> Steps:
         """Stand for ``cycles`` with one issue slot used: a latency nobody else is held up by."""
         if cycles <= 0:
             return
-        start = int(self.env.now)
-        self.smsp.run(start, 1)
+        start = self.since = self.env.cycle
+        self.smsp.slots(start, 1)
         yield self.env.timeout(cycles)
         self.span(unit, op, start, cycles, stage)
 
@@ -178,8 +165,8 @@ class Agent:
     ) -> Steps:
         """Use a port for ``cycles`` and wait ``latency`` for the last of it."""
         env = self.env
-        start = int(env.now)
-        self.smsp.run(start, issue)
+        start = self.since = env.cycle
+        self.smsp.slots(start, issue)
         end = port.reserve(start, cycles) + latency
         yield env.timeout(end - start)
         self.span(unit, op, start, cycles + latency, stage)

@@ -71,8 +71,8 @@ class Barrier:
 
     # -- arriving ------------------------------------------------------------------------------
 
-    def arrive(self, role: str, warp: int, count: int, tx_bytes: int = 0, cta: int = -1) -> None:
-        """``count`` arrivals by ``role``; with ``tx_bytes``, also expect that many bytes."""
+    def arrive(self, role: str, warp: int, cta: int, count: int, tx_bytes: int = 0) -> None:
+        """``count`` arrivals by a warp of ``role`` in CTA ``cta``; perhaps bytes to expect."""
         if role in self.dropped_arrivals:
             return
         core = self.core
@@ -84,9 +84,11 @@ class Barrier:
             self._misplaced(role, made, per_phase)
         core.trace.append["arrive"](
             (self.sm, self.cta, self.code, self.stage, self.completions, count, tx_bytes,
-             core.trace.code(role), warp, int(core.env.now) + core.skipped)
+             core.trace.code(role), cta, warp, core.env.cycle + core.skipped)
         )  # fmt: skip
         self.tx_pending += tx_bytes
+        if count > self.pending:
+            self._overflow(role, count)
         self.pending -= count
         if self.pending <= 0 and self.tx_pending == 0:
             self._complete()
@@ -143,6 +145,18 @@ class Barrier:
             Hazard(kind, self.name, self.stage, self.cta, role, "", -1, -1, self.core.now, text)
         )
 
+    def _overflow(self, role: str, count: int) -> None:
+        """More arrivals than the phase still lacks: the rest falls into the next one."""
+        self.core.report(
+            Hazard(
+                "surplus_arrival", self.name, self.stage, self.cta, role, "", -1, -1,
+                self.core.now,
+                f"{count} arrivals of {role} meet a phase that lacks {self.pending}: its count is "
+                f"{self.expected}, its arrivers make {sum(self.parties.values())}, and what is "
+                "too many counts towards the next phase",
+            )
+        )  # fmt: skip
+
     # -- waiting -------------------------------------------------------------------------------
 
     def due(self, phase: int) -> int:
@@ -158,7 +172,7 @@ class Barrier:
 
     def subscribe(self, needed: int, agent: Agent) -> Wake:
         """An event that fires ``resume_cycles`` after completion number ``needed``."""
-        wake = Wake(self.core.env, (agent.key, self.name, self.stage))
+        wake = Wake(self.core.env, (agent.key, self))
         self.waiters.append((needed, wake))
         return wake
 

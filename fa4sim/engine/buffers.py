@@ -44,6 +44,7 @@ class Buffer:
         self.holds = EMPTY
         self.tensor = ""
         self.filling = False
+        self.parts = 0
         self.claimed = False
         self.readers = 0
         self.tile_id = NONE
@@ -55,8 +56,10 @@ class Buffer:
         self._space = core.trace.code("smem")
         self._slot_code = core.trace.code(slot)
 
-    def begin_fill(self, by: str, tensor: str, what: int, tile_id: int, block: int) -> None:
-        """A producer starts to write ``what``; the slot must have been given up."""
+    def begin_fill(
+        self, by: str, tensor: str, what: int, tile_id: int, block: int, parts: int = 1
+    ) -> None:
+        """A producer starts to write ``what`` in ``parts``; the slot must have been given up."""
         if self.claimed:
             held = f"{self.tensor} of tile {self.tile_id}, block {self.block}"
             state = "still being read" if self.readers else "not yet released"
@@ -68,15 +71,17 @@ class Buffer:
         self.tensor = tensor
         self.claimed = True
         self.filling = True
+        self.parts = parts
         self.holds = what
         self.tile_id = tile_id
         self.block = block
-        self.birth = int(self.core.env.now)
+        self.birth = self.core.env.cycle
         self.first_use = self.last_use = NONE
 
     def end_fill(self) -> None:
-        """The data has arrived whole."""
-        self.filling = False
+        """One part has arrived; with the last one the slot is full."""
+        self.parts -= 1
+        self.filling = self.parts > 0
 
     def check(self, by: str, tensor: str, what: int, tile_id: int, block: int) -> None:
         """A reader is about to use ``what``; it must be there, and whole."""
@@ -99,14 +104,14 @@ class Buffer:
     def begin_use(self) -> None:
         """A reader starts; the first one is noted."""
         self.readers += 1
-        now = int(self.core.env.now)
+        now = self.core.env.cycle
         if self.first_use == NONE:
             self.first_use = now
 
     def end_use(self) -> None:
         """A reader is done."""
         self.readers -= 1
-        self.last_use = int(self.core.env.now)
+        self.last_use = self.core.env.cycle
 
     def release(self) -> None:
         """The consumer gives the slot up; its life is recorded."""
@@ -115,7 +120,7 @@ class Buffer:
         self.claimed = False
         core = self.core
         skipped = core.skipped
-        now = int(core.env.now)
+        now = core.env.cycle
         core.trace.append["life"](
             (self.sm, self.cta, core.trace.code(self.tensor), self.tile_id, self.block,
              self.stage, self._space, self._slot_code, self.birth + skipped,
@@ -123,11 +128,17 @@ class Buffer:
              NONE if self.last_use == NONE else self.last_use + skipped, now + skipped)
         )  # fmt: skip
 
-    def shift(self, tiles: int, steps: int) -> None:
-        """Hold the same thing this many tiles and steps later."""
+    def move(self, stage: int) -> None:
+        """Stand for another slot of the same ring."""
+        self.stage = stage
+        self.slot = f"{self.slot.split('[')[0]}[{stage}]"
+        self._slot_code = self.core.trace.code(self.slot)
+
+    def shift(self, tiles: int, steps: int, ids: int) -> None:
+        """Hold the same thing later; ``ids`` is what the tile's number grows by."""
         if self.holds != EMPTY:
             self.holds += tag(tiles, steps)
-            self.tile_id += tiles
+            self.tile_id += ids
             if self.block != NONE:
                 self.block -= steps
 
@@ -138,10 +149,13 @@ class Buffer:
             Hazard(kind, barrier, self.stage, self.cta, by, other, tile, block, self.core.now, text)
         )
 
-    def state(self, base: int) -> tuple[object, ...]:
-        """What matters for comparing two moments, tags counted from ``base``."""
+    def state(self, base: int, now: int | None = None) -> tuple[object, ...]:
+        """What matters for comparing two moments: tags from ``base``, ages at ``now`` if given."""
         relative = self.holds - base if self.holds != EMPTY else EMPTY
-        return (relative, self.tensor, self.filling, self.claimed, self.readers)
+        ages: tuple[object, ...] = ()
+        if now is not None and self.claimed:
+            ages = (now - self.birth, now - self.first_use if self.first_use >= 0 else NONE)
+        return (relative, self.tensor, self.filling, self.claimed, self.readers, ages)
 
 
 class Shards:

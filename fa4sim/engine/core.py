@@ -7,10 +7,11 @@ to ``skipped`` and to the roles' own counters; nothing in SimPy's queue moves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 
 import simpy
 from simpy.core import EmptySchedule
-from simpy.events import Event
+from simpy.events import NORMAL, Event
 
 from fa4sim.engine.errors import Hazard
 from fa4sim.trace import Trace
@@ -33,21 +34,50 @@ class Wake(Event):
         self.env.schedule(self, delay=delay)
 
 
+class Delay(Event):
+    """What ``clock.timeout(cycles)`` gives: SimPy's Timeout without its checks.
+
+    Almost every event of a run is one of these, so it is put into the queue directly.
+    """
+
+    def __init__(self, clock: Clock, cycles: int) -> None:
+        self.env = clock
+        self.callbacks = []
+        self._value = None
+        self._ok = True
+        heappush(clock._queue, (clock._now + cycles, NORMAL, next(clock._eid), self))
+
+
+class Clock(simpy.Environment):
+    """SimPy's environment with whole cycles as its time."""
+
+    @property
+    def cycle(self) -> int:
+        """The current time: an int, because every delay is one."""
+        return self._now  # type: ignore[return-value]
+
+    def timeout(self, delay: int) -> Delay:  # type: ignore[override]
+        """An event ``delay`` cycles from now."""
+        return Delay(self, delay)
+
+
 class Core:
     """What every part of a detailed simulation shares: clock, trace, hazards, steps taken."""
 
     def __init__(self, trace: Trace | None = None) -> None:
-        self.env = simpy.Environment()
+        self.env = Clock()
         self.trace = Trace() if trace is None else trace
         self.skipped = 0
         self.events = 0
         self.hazards: list[Hazard] = []
+        #: If a list: every barrier operation as (warp, what, barrier, stage), in program order.
+        self.log: list[tuple[str, str, str, int]] | None = None
         self._seen: set[tuple[object, ...]] = set()
 
     @property
     def now(self) -> int:
         """Simulated time in cycles, skipped periods included."""
-        return int(self.env.now) + self.skipped
+        return self.env.cycle + self.skipped
 
     def later(self, delay: int, action: Callable[[], None], tag: tuple[object, ...]) -> None:
         """Run ``action`` in ``delay`` cycles; ``tag`` tells what it is when states are compared."""

@@ -28,32 +28,38 @@ class Share:
     """One SM's fair share of a shared resource, as the time up to which it is used.
 
     ``bytes_per_cycle`` is what the whole chip's resource gives; with ``sharers`` SMs at work each
-    gets that divided by their number, and may be ``burst`` bytes ahead.
+    gets that divided by their number, and may be ``burst`` bytes ahead once it has rested.
     """
 
     __slots__ = ("burst", "bytes_per_cycle", "moved", "sharers", "used_until")
 
-    def __init__(self, bytes_per_cycle: float, sharers: int, burst: int, rested: bool) -> None:
+    #: Fine time: a chunk of one SM takes a few cycles of the whole chip's bandwidth.
+    FINE = 1024
+
+    def __init__(self, bytes_per_cycle: float, burst: int = 0, rested: bool = True) -> None:
         self.bytes_per_cycle = bytes_per_cycle
-        self.sharers = max(1, sharers)
+        self.sharers = 1
         self.burst = burst
         self.moved = 0
-        #: Time at which what was taken so far is paid for; a rested SM starts with its credit.
-        self.used_until = -self.slack if rested else 0
+        #: Fine engine time up to which what was taken is paid for; long ago, for a rested SM.
+        self.used_until = -(1 << 50) if rested else 0
 
-    @property
-    def slack(self) -> int:
-        """How far ahead of its share the SM may be, in cycles."""
-        return round(self.burst * self.sharers / self.bytes_per_cycle)
+    def _fine(self, size: int) -> int:
+        """Fine time that this SM's share needs for ``size`` bytes."""
+        return round(size * self.sharers * self.FINE / self.bytes_per_cycle)
 
     def take(self, now: int, size: int) -> int:
         """Take ``size`` bytes; returns the earliest time at which the last of them is due."""
-        slack = self.slack
-        if self.used_until < now - slack:
-            self.used_until = now - slack
-        self.used_until += round(size * self.sharers / self.bytes_per_cycle)
+        earliest = now * self.FINE - self._fine(self.burst)
+        if self.used_until < earliest:
+            self.used_until = earliest
+        self.used_until += self._fine(size)
         self.moved += size
-        return self.used_until
+        return -(-self.used_until // self.FINE)
+
+    def state(self, now: int) -> int:
+        """How far ahead of its share the SM is, in fine time."""
+        return max(self.used_until - now * self.FINE, -self._fine(self.burst))
 
 
 @dataclass(slots=True)
@@ -75,10 +81,10 @@ class Load:
     hbm_size: int
     done: Callable[[Load], None]
 
-    def shift(self, tiles: int, steps: int) -> None:
-        """Stand for the same load this many tiles and steps later."""
+    def shift(self, tiles: int, steps: int, ids: int) -> None:
+        """Stand for the same load later; ``ids`` is what the tile's number grows by."""
         self.tile += tiles
-        self.tile_id += tiles
+        self.tile_id += ids
         self.step += steps
         if self.block != NONE:
             self.block -= steps
@@ -88,13 +94,15 @@ class TmaLoad:
     """The TMA engine's receiving side of one SM: tiles land one after the other."""
 
     def __init__(
-        self, core: Core, sm: int, cta: int, port: Unit, rate: float, l2: Share, hbm: Share
-    ) -> None:
+        self, core: Core, sm: int, cta: int, port: Unit, width: int, rate: float, l2: Share,
+        hbm: Share,
+    ) -> None:  # fmt: skip
         self.core = core
         self.env = core.env
         self.sm = sm
         self.cta = cta
         self.port = port
+        self.width = width
         self.rate = rate
         self.l2 = l2
         self.hbm = hbm
@@ -103,6 +111,7 @@ class TmaLoad:
         self.free = 0
         self.left = 0
         self.in_flight = 0
+        self.since = 0
         self.current: Load | None = None
         self.key = f"tma@{cta}"
         code = core.trace.code
@@ -122,7 +131,7 @@ class TmaLoad:
     def _count(self, change: int) -> None:
         self.in_flight += change
         self.core.trace.append["counter"](
-            (self.sm, self.cta, self._counter, int(self.env.now) + self.core.skipped,
+            (self.sm, self.cta, self._counter, self.env.cycle + self.core.skipped,
              self.in_flight)
         )  # fmt: skip
 
@@ -135,10 +144,10 @@ class TmaLoad:
                 yield self.idle
                 continue
             load = self.current = self.queue.popleft()
-            now = int(env.now)
+            now = env.cycle
             if load.first_byte > now:
                 yield env.timeout(load.first_byte - now)
-            start = now = int(env.now)
+            start = now = self.since = env.cycle
             if self.free < now:
                 self.free = now
             self.left = load.size
@@ -151,10 +160,10 @@ class TmaLoad:
                     arrived = max(arrived, self.hbm.take(now, part))
                 self.free = arrived
                 # The data passes the shared-memory port as it arrives.
-                written = self.port.reserve(now, -(-size // 128))
+                written = self.port.reserve(now, -(-size // self.width))
                 end = max(arrived, written)
                 yield env.timeout(end - now)
-                now = int(env.now)
+                now = env.cycle
                 self.left -= size
             self._count(-load.size)
             op = self._ops.get(load.tensor)
@@ -173,31 +182,49 @@ class TmaLoad:
         """The tile in hand, if any, and those queued behind it."""
         return ([self.current] if self.current else []) + list(self.queue)
 
-    def state(self, now: int, tile: int, step: int) -> tuple[object, ...]:
-        """The engine relative to ``now`` and to the step in hand."""
+    def state(
+        self, now: int, tile: int, step: int, place: Callable[[object], object]
+    ) -> tuple[object, ...]:
+        """The engine relative to ``now`` and to the step in hand; ``place`` as for the pipe."""
         waiting = tuple(
-            (load.tensor, load.stage, load.tile - tile, load.step - step,
-             max(0, load.first_byte - now), load.hbm_size)
+            (load.tensor, load.stage if load.tensor == "Q" else place(load.stage),
+             load.tile - tile, load.step - step, max(0, load.first_byte - now), load.hbm_size)
             for load in self.loads()
         )  # fmt: skip
-        shares = tuple(max(share.used_until - now, -share.slack) for share in (self.l2, self.hbm))
-        return (waiting, self.left, max(0, self.free - now), shares, self.in_flight)
+        shares = (self.l2.state(now), self.hbm.state(now))
+        age = now - self.since if self.current else 0
+        return (waiting, self.left, age, max(0, self.free - now), shares, self.in_flight)
+
+
+@dataclass(slots=True)
+class Store:
+    """One bulk group on its way out of shared memory; ``done`` runs when it has been read."""
+
+    size: int
+    tile_id: int
+    stage: int
+    done: Callable[[], None]
 
 
 class TmaStore:
     """The TMA engine's sending side of one SM: bulk groups are read out in order."""
 
-    def __init__(self, core: Core, sm: int, cta: int, port: Unit, rate: float, latency: int,
-                 l2: Share) -> None:  # fmt: skip
+    def __init__(
+        self, core: Core, sm: int, cta: int, port: Unit, width: int, rate: float, latency: int,
+        l2: Share, hbm: Share,
+    ) -> None:  # fmt: skip
         self.core = core
         self.env = core.env
         self.sm = sm
         self.cta = cta
         self.port = port
+        self.width = width
         self.rate = rate
         self.latency = latency
         self.l2 = l2
-        self.queue: deque[tuple[int, int, int, Callable[[], None]]] = deque()
+        self.hbm = hbm
+        self.queue: deque[Store] = deque()
+        self.current: Store | None = None
         self.idle: Wake | None = None
         self.issued = 0
         self.read = 0
@@ -211,11 +238,15 @@ class TmaStore:
 
     def push(self, size: int, tile: int, stage: int, done: Callable[[], None]) -> None:
         """Queue one bulk group of ``size`` bytes; ``done`` runs when it has been read."""
-        self.queue.append((size, tile, stage, done))
+        self.queue.append(Store(size, tile, stage, done))
         self.issued += 1
         if self.idle is not None:
             self.idle.fire()
             self.idle = None
+
+    def stores(self) -> list[Store]:
+        """The group in hand, if any, and those queued behind it."""
+        return ([self.current] if self.current else []) + list(self.queue)
 
     def pending_above(self, allowed: int) -> Wake | None:
         """An event for "at most ``allowed`` groups still to be read", None if that holds."""
@@ -234,25 +265,28 @@ class TmaStore:
                 self.idle = Wake(env, (self.key, "idle"))
                 yield self.idle
                 continue
-            size, tile, stage, done = self.queue.popleft()
-            start = int(env.now)
+            store = self.current = self.queue.popleft()
+            start = env.cycle
             yield env.timeout(self.latency)
-            now = int(env.now)
-            self.left = size
+            now = env.cycle
+            self.left = store.size
             while self.left:
                 chunk = CHUNK_BYTES if self.left > CHUNK_BYTES else self.left
                 end = now + round(chunk / self.rate)
-                end = max(end, self.port.reserve(now, -(-chunk // 128)), self.l2.take(now, chunk))
+                end = max(end, self.port.reserve(now, -(-chunk // self.width)))
+                end = max(end, self.l2.take(now, chunk), self.hbm.take(now, chunk))
                 yield env.timeout(end - now)
-                now = int(env.now)
+                now = env.cycle
                 self.left -= chunk
             skipped = self.core.skipped
             self.core.trace.append["span"](
                 (self.sm, self.cta, self._role, NONE, self._unit, self._op, start + skipped,
-                 now + skipped, tile, NONE, stage, NONE, round(size / self.rate))
+                 now + skipped, store.tile_id, NONE, store.stage, NONE,
+                 round(store.size / self.rate))
             )  # fmt: skip
             self.read += 1
-            done()
+            self.current = None
+            store.done()
             ready = [wake for target, wake in self.waiters if target <= self.read]
             self.waiters = [item for item in self.waiters if item[0] > self.read]
             for wake in ready:
@@ -260,4 +294,4 @@ class TmaStore:
 
     def state(self) -> tuple[object, ...]:
         """What matters for comparing two moments."""
-        return (len(self.queue), self.left, self.issued - self.read, len(self.waiters))
+        return (len(self.stores()), self.left, self.issued - self.read, len(self.waiters))

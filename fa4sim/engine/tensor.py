@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fa4sim.engine.agent import Steps
+from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.core import Core, Wake
-from fa4sim.engine.units import Unit
+from fa4sim.engine.units import Pressure, Unit
 from fa4sim.trace import NONE
 
 #: K-steps per piece of tensor work: fine enough for shared-memory contention to act.
@@ -43,13 +44,14 @@ class Mma:
     steps: int
     step_cycles: int
     step_smem_cycles: int
+    from_tmem: bool
     begin: Callable[[Mma], None]
     finish: Callable[[Mma], None]
 
-    def shift(self, tiles: int, steps: int) -> None:
-        """Stand for the same MMAs this many tiles and steps later."""
+    def shift(self, tiles: int, steps: int, ids: int) -> None:
+        """Stand for the same MMAs later; ``ids`` is what the tile's number grows by."""
         self.tile += tiles
-        self.tile_id += tiles
+        self.tile_id += ids
         self.step += steps
         self.block -= steps
 
@@ -59,7 +61,7 @@ class Commit:
     """Arrive (through ``land``) once everything issued before is done."""
 
     land: Callable[[], None]
-    tag: tuple[object, ...]
+    barrier: Barrier
 
 
 class TensorPipe:
@@ -68,22 +70,25 @@ class TensorPipe:
     role = "tensor"
 
     def __init__(
-        self, core: Core, sms: list[int], cta: int, ports: list[Unit], start: int, commit: int
-    ) -> None:
+        self, core: Core, sms: list[int], cta: int, ports: list[Unit], pressures: list[Pressure],
+        start: int, start_tmem: int, commit: int,
+    ) -> None:  # fmt: skip
         self.core = core
         self.env = core.env
         self.sms = sms
         self.cta = cta
         self.ports = ports
+        self.pressures = pressures
         self.start_cycles = start
+        self.start_tmem_cycles = start_tmem
         self.commit_cycles = commit
         self.queue: deque[Mma | Commit] = deque()
         self.idle: Wake | None = None
         self.busy = 0
         self.key = f"tensor@{cta}"
         self.done_steps = 0
+        self.since = 0
         self.current: Mma | None = None
-        self._last_end = -(1 << 60)
         code = core.trace.code
         self._role = code(self.role)
         self._unit = code("tensor")
@@ -107,17 +112,19 @@ class TensorPipe:
                 continue
             item = self.queue.popleft()
             if isinstance(item, Commit):
-                self.core.later(self.commit_cycles, item.land, item.tag)
+                self.core.later(self.commit_cycles, item.land, ("commit", item.barrier))
                 continue
-            now = int(env.now)
+            now = env.cycle
             self.current = item
-            begin = max(now, item.ready)
-            if begin > self._last_end:
-                begin += self.start_cycles
+            # The start-up latency runs from the issue on, behind whatever still executes.
+            starts = self.start_tmem_cycles if item.from_tmem else self.start_cycles
+            begin = item.ready + starts
             if begin > now:
                 yield env.timeout(begin - now)
-            start = now = int(env.now)
+            start = now = self.since = env.cycle
             item.begin(item)
+            for pressure in self.pressures:
+                pressure.running = True
             self.done_steps = 0
             while self.done_steps < item.steps:
                 piece = min(STEPS_PER_PIECE, item.steps - self.done_steps)
@@ -127,10 +134,11 @@ class TensorPipe:
                     if done > end:
                         end = done
                 yield env.timeout(end - now)
-                now = int(env.now)
+                now = env.cycle
                 self.done_steps += piece
-            self._last_end = now
             self.current = None
+            for pressure in self.pressures:
+                pressure.running = False
             item.finish(item)
             busy = item.steps * item.step_cycles
             self.busy += busy
@@ -153,16 +161,20 @@ class TensorPipe:
         queued = [item for item in self.queue if isinstance(item, Mma)]
         return ([self.current] if self.current else []) + queued
 
-    def state(self, now: int, tile: int, step: int) -> tuple[object, ...]:
-        """The pipe relative to ``now`` and to the step in hand."""
+    def state(
+        self, now: int, tile: int, step: int, place: Callable[[object], object]
+    ) -> tuple[object, ...]:
+        """The pipe relative to ``now`` and to the step in hand.
+
+        ``place`` says where a barrier or ring slot stands relative to the ring's position.
+        """
         in_hand = [self.current] if self.current else []
         waiting = tuple(
-            (item.op, item.stage, item.slot, item.tile - tile, item.step - step,
-             max(0, item.ready - now))
+            (item.op, item.stage, place(item.slot), item.tile - tile, item.step - step,
+             max(0, item.ready + self.start_cycles - now))
             if isinstance(item, Mma)
-            else item.tag
+            else place(item.barrier)
             for item in (*in_hand, *self.queue)
         )  # fmt: skip
-        gap = min(now - self._last_end, 1)
         ports = tuple(max(0, port.free - now) for port in self.ports)
-        return (waiting, self.done_steps, gap, ports)
+        return (waiting, self.done_steps, now - self.since if self.current else 0, ports)

@@ -26,51 +26,116 @@ class Unit:
         return end
 
 
+class Pressure:
+    """Whether the SM's tensor pipe runs just now: everybody else's arithmetic takes longer then."""
+
+    __slots__ = ("running",)
+
+    def __init__(self) -> None:
+        self.running = False
+
+
+class Group:
+    """A group of independent instructions of one warp: issue slots, and cycles on each unit.
+
+    ``factor`` is how much longer the units take beside a running tensor pipe.
+    """
+
+    __slots__ = ("alu", "fma", "issue", "mufu", "pressed")
+
+    def __init__(
+        self, issue: int, mufu: int = 0, fma: int = 0, alu: int = 0, *, factor: float = 1.0
+    ) -> None:
+        self.issue = issue
+        self.mufu = mufu
+        self.fma = fma
+        self.alu = alu
+        #: (mufu, fma, alu) while the tensor pipe runs.
+        self.pressed = (round(mufu * factor), round(fma * factor), round(alu * factor))
+
+    def __repr__(self) -> str:
+        return f"Group(issue={self.issue}, mufu={self.mufu}, fma={self.fma}, alu={self.alu})"
+
+
 class SubPartition:
     """A quarter of an SM: one issue slot per cycle before MUFU, FMA and ALU lanes and a TMEM port.
 
-    Warp ``w`` of a CTA lives on sub-partition ``w mod 4``.
+    Warp ``w`` of a CTA lives on sub-partition ``w mod 4``. The four units are kept as plain numbers
+    (``mufu_free``, ``mufu_busy``, …), because nothing in a run is done as often as :meth:`run`.
     """
 
-    __slots__ = ("alu", "fma", "index", "issue", "mufu", "tmem")
+    __slots__ = (
+        *("alu_busy", "alu_free", "fma_busy", "fma_free", "index", "issue_busy", "issue_free"),
+        *("mufu_busy", "mufu_free", "pressure", "tmem"),
+    )
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, pressure: Pressure) -> None:
         self.index = index
-        self.issue = Unit("issue")
-        self.mufu = Unit("mufu")
-        self.fma = Unit("fma")
-        self.alu = Unit("alu")
+        self.pressure = pressure
+        self.issue_free = self.mufu_free = self.fma_free = self.alu_free = 0
+        self.issue_busy = self.mufu_busy = self.fma_busy = self.alu_busy = 0
         self.tmem = Unit("tmem")
 
-    def run(self, now: int, issue: int, mufu: int = 0, fma: int = 0, alu: int = 0) -> int:
+    def run(self, now: int, group: Group) -> int:
         """Hand one group of independent instructions to the units; returns when all are done."""
-        unit = self.issue
-        start = unit.free if unit.free > now else now
-        unit.free = end = start + issue
-        unit.busy += issue
+        issue = group.issue
+        if self.pressure.running:
+            mufu, fma, alu = group.pressed
+        else:
+            mufu, fma, alu = group.mufu, group.fma, group.alu
+        free = self.issue_free
+        self.issue_free = end = (free if free > now else now) + issue
+        self.issue_busy += issue
         if mufu:
-            unit = self.mufu
-            start = unit.free if unit.free > now else now
-            unit.free = start = start + mufu
-            unit.busy += mufu
-            if start > end:
-                end = start
+            free = self.mufu_free
+            self.mufu_free = free = (free if free > now else now) + mufu
+            self.mufu_busy += mufu
+            if free > end:
+                end = free
         if fma:
-            unit = self.fma
-            start = unit.free if unit.free > now else now
-            unit.free = start = start + fma
-            unit.busy += fma
-            if start > end:
-                end = start
+            free = self.fma_free
+            self.fma_free = free = (free if free > now else now) + fma
+            self.fma_busy += fma
+            if free > end:
+                end = free
         if alu:
-            unit = self.alu
-            start = unit.free if unit.free > now else now
-            unit.free = start = start + alu
-            unit.busy += alu
-            if start > end:
-                end = start
+            free = self.alu_free
+            self.alu_free = free = (free if free > now else now) + alu
+            self.alu_busy += alu
+            if free > end:
+                end = free
         return end
 
-    def units(self) -> tuple[Unit, ...]:
-        """All units of this sub-partition."""
-        return (self.issue, self.mufu, self.fma, self.alu, self.tmem)
+    def slots(self, now: int, count: int) -> None:
+        """Use ``count`` issue slots for instructions whose time is accounted elsewhere."""
+        free = self.issue_free
+        self.issue_free = (free if free > now else now) + count
+        self.issue_busy += count
+
+    def busy(self) -> dict[str, int]:
+        """Cycles each unit has worked so far."""
+        return {
+            "issue": self.issue_busy,
+            "mufu": self.mufu_busy,
+            "fma": self.fma_busy,
+            "alu": self.alu_busy,
+            "tmem": self.tmem.busy,
+        }
+
+    def add_busy(self, more: dict[str, int]) -> None:
+        """Count work that was not simulated one by one."""
+        self.issue_busy += more["issue"]
+        self.mufu_busy += more["mufu"]
+        self.fma_busy += more["fma"]
+        self.alu_busy += more["alu"]
+        self.tmem.busy += more["tmem"]
+
+    def state(self, now: int) -> tuple[int, ...]:
+        """How long each unit is still busy."""
+        return tuple(
+            free - now if free > now else 0
+            for free in (
+                *(self.issue_free, self.mufu_free, self.fma_free, self.alu_free),
+                self.tmem.free,
+            )
+        )

@@ -54,7 +54,8 @@ class Design:
     ``exp2_first_fragment`` on and never in the last one (0 switches it off).
     ``rescale_threshold`` is in log2 units; 0 rescales whenever a maximum grows. The first
     ``p_first_columns`` of P are handed over before the rest (``tile_n``: in one part).
-    ``p_store_early`` stores each fragment as soon as it is converted rather than after all.
+    ``p_store_early`` stores each fragment as soon as it is converted, as the compiler arranges it;
+    off, all exponentials come first, as the source says.
 
     Raises ``ValueError`` for a value outside what the kernel allows.
     """
@@ -81,7 +82,7 @@ class Design:
     exp2_degree: int = 3
     rescale_threshold: float = 8.0
     p_first_columns: int = 96
-    p_store_early: bool = False
+    p_store_early: bool = True
     max_offset: int = 0
     faults: tuple[Fault, ...] = ()
 

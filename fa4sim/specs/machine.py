@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fa4sim.specs.checks import finite, one_of, whole, word
 from fa4sim.specs.origin import Origin
 
 
@@ -18,7 +19,8 @@ from fa4sim.specs.origin import Origin
 class Machine:
     """One GPU as the simulator sees it. Cycles are SM clock cycles unless a name says otherwise.
 
-    Raises ``ValueError`` if a rate or size is not positive, or a latency negative.
+    Raises ``ValueError`` if a rate or size is not positive, a latency negative, a number infinite
+    or NaN, or what is counted (SMs, bytes, whole cycles) not whole.
     """
 
     name: str
@@ -30,10 +32,16 @@ class Machine:
     tensor_flops_per_cycle_8bit: int
     mma_start_cycles: int
     """From an MMA reaching the head of an idle tensor pipe to its first multiply."""
+    mma_start_tmem_cycles: int
+    """The same for an MMA that reads A from TMEM."""
     mma_commit_cycles: int
     """From the last multiply of the MMAs a commit covers to the arrival on its barrier."""
+    mma_pair_cycles: int
+    """What a CTA pair adds to a commit."""
     mma_issue_cycles: int
     """Cycles the MMA warp spends to issue one tcgen05.mma."""
+    mma_resume_cycles: int
+    """From a wait of the MMA warp returning to the first MMA behind it."""
     # -- sub-partition units: cycles one warp instruction occupies the unit --------------------
     mufu_cycles_per_warp: float
     fma_cycles_per_warp: float
@@ -52,6 +60,8 @@ class Machine:
     """ALU time to apply a keep-mask to one score per lane."""
     max_operands_per_instruction: int
     """3 where a three-operand maximum exists: the row maximum takes half the instructions."""
+    beside_mma_factor: float
+    """How much longer MUFU, FMA and ALU work takes while the SM's tensor pipe runs."""
     dependent_issue_cycles: int
     """Latency of a dependent FP32 or integer instruction."""
     mufu_latency_cycles: int
@@ -69,6 +79,7 @@ class Machine:
     tmem_load_latency_cycles: int
     tmem_store_latency_cycles: int
     """From the last store issued until wait::st returns."""
+    tmem_allocate_cycles: int
     # -- registers -----------------------------------------------------------------------------
     registers_per_sm: int
     setmaxnreg_cycles: int
@@ -88,9 +99,11 @@ class Machine:
     elect_cycles: int
     # -- TMA, L2, HBM --------------------------------------------------------------------------
     tma_issue_cycles: int
-    """Expect-tx and issue of one tile by the elected lane."""
+    """Issue of one TMA instruction (one box of a tile)."""
+    tma_box_cycles: float
+    """Issue of every further box of the same tile."""
     tma_l2_latency_cycles: int
-    """Issue to first byte in shared memory, data in L2."""
+    """Issue to the waiter's next instruction, for a tile of no size, data in L2."""
     tma_hbm_extra_cycles: int
     """What data in HBM adds."""
     tma_bytes_per_cycle: float
@@ -102,12 +115,16 @@ class Machine:
     """Whole chip."""
     hbm_bytes_per_second: float
     share_burst_bytes: int
-    """How far one SM may run ahead of its fair share of L2 or HBM."""
+    """How far one SM may run ahead of its fair share of L2 or HBM, where SMs are out of step."""
+    share_burst_in_step_bytes: int
+    """The same where all SMs do the same thing at the same time."""
     # -- CTA life ------------------------------------------------------------------------------
     cta_turnover_cycles: int
     """Last instruction of a CTA to first of the next on the same SM."""
+    cta_turnover_pair_cycles: int
+    """What a CTA pair adds to that."""
     cta_prologue_cycles: int
-    """Barrier initialisation, descriptor prefetch, TMEM allocation, first synchronisation."""
+    """Barrier initialisation, descriptor prefetch, first synchronisation."""
     cluster_sync_cycles: int
     """What a cluster-wide synchronisation adds at start and end of a CTA pair."""
     clc_fetch_cycles: int
@@ -117,22 +134,21 @@ class Machine:
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        word("name", self.name, "the machine's name")
+        names = [spec.name for spec in dataclasses.fields(self)]
         for spec in dataclasses.fields(self):
-            if spec.name in ("name", "origins"):
-                continue
-            value = getattr(self, spec.name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{spec.name}={value!r} of machine {self.name!r} is not a number")
-            latency = spec.name.endswith(("latency_cycles", "_extra_cycles")) or value == 0
-            positive = not (latency or "burst" in spec.name or spec.name in _MAY_BE_ZERO)
-            if value < 0 or (positive and value <= 0):
-                raise ValueError(
-                    f"{spec.name}={value} of machine {self.name!r} must be "
-                    f"{'positive' if positive else '0 or more'}"
-                )
-        for name in _RATES:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be positive")
+            if spec.name not in ("name", "origins"):
+                try:
+                    value = _constant(spec.name, getattr(self, spec.name), spec.type == "int")
+                except ValueError as error:
+                    raise ValueError(f"machine {self.name!r}: {error}") from None
+                object.__setattr__(self, spec.name, value)
+        unknown = sorted(set(self.origins) - set(names))
+        if unknown:
+            raise ValueError(
+                f"machine {self.name!r}: there is an origin for {unknown[0]!r}, which is no "
+                f"constant; the constants are {', '.join(names[1:-1])}"
+            )
 
     # -- what follows --------------------------------------------------------------------------
 
@@ -176,12 +192,28 @@ class Machine:
         return dataclasses.replace(self, **changes, origins=origins)  # type: ignore[arg-type]
 
 
-_RATES = (
-    *("sms", "clock_hz", "tensor_flops_per_cycle_16bit", "tensor_flops_per_cycle_8bit"),
-    *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
-    *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
-    *("tmem_load_bytes_per_cycle", "tmem_store_bytes_per_cycle", "tma_bytes_per_cycle"),
-    *("tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle", "hbm_bytes_per_second"),
-    *("smem_bytes_per_cta", "tmem_columns", "registers_per_sm", "max_operands_per_instruction"),
+def _constant(name: str, value: object, counted: bool) -> int | float:
+    """One constant within what its name allows; ``counted`` ones are whole."""
+    if name == "max_operands_per_instruction":
+        return int(one_of(name, value, (2, 3)))
+    number = whole(name, value) if counted else finite(name, value)
+    if name == "beside_mma_factor" and number < 1:
+        raise ValueError(f"{name}={number} must be 1 (no influence) or more")
+    if name in _RATES and number <= 0:
+        raise ValueError(f"{name}={number} must be positive")
+    if number < 0:
+        raise ValueError(f"{name}={number} must be 0 or more")
+    return number
+
+
+#: Rates and sizes: nothing happens on a machine where one of them is 0.
+_RATES = frozenset(
+    (
+        *("sms", "clock_hz", "tensor_flops_per_cycle_16bit", "tensor_flops_per_cycle_8bit"),
+        *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
+        *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
+        *("tmem_load_bytes_per_cycle", "tmem_store_bytes_per_cycle", "tma_bytes_per_cycle"),
+        *("tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle", "hbm_bytes_per_second"),
+        *("smem_bytes_per_cta", "tmem_columns", "registers_per_sm"),
+    )
 )
-_MAY_BE_ZERO = frozenset({"launch_seconds"})

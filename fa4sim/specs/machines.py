@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fa4sim.specs.machine import Machine
-from fa4sim.specs.origin import Origin, assumed, measured, published
+from fa4sim.specs.measured import h200_origin, h200_value
+from fa4sim.specs.origin import Origin, assumed, fitted, published
 
 PAPER = "FlashAttention-4 paper, arXiv 2603.05451"
 PTX = "PTX ISA manual"
-H200 = "NVIDIA H200, docs/benchmarks_h200.md"
+SEMIANALYSIS = "SemiAnalysisAI/microbench-blackwell, B200 result files of May 2026"
+UTCMMA = "AndreSlavescu/flashinfer-competition, B200 tcgen05 micro-benchmarks of March 2026"
+QUICKRUN = "ademeure/QuickRunCUDA, Blackwell catalogue of April 2026"
 CUDNN_1178 = "cudnn-frontend pull request 1178 (micro-benchmark on sm_100a)"
 
 
@@ -26,73 +29,146 @@ class Constant(NamedTuple):
     origin: Origin
 
 
+def _h200(*names: str, whole: bool = True) -> Constant:
+    """A stand-in from Hopper: the sum of measured quantities, in whole cycles unless told."""
+    value = sum(h200_value(name) for name in names)
+    return Constant(round(value) if whole else value, h200_origin(*names))
+
+
 _B200: Mapping[str, Constant] = {
     "sms": Constant(148, published(PAPER)),
     "clock_hz": Constant(1.85e9, published(f"{PAPER}, roofline clock")),
+    # -- tensor pipe ---------------------------------------------------------------------------
     "tensor_flops_per_cycle_16bit": Constant(8192, published(PAPER)),
     "tensor_flops_per_cycle_8bit": Constant(16384, published("B200 datasheet: twice bf16")),
     "mma_start_cycles": Constant(
-        24, assumed("no public measurement; a few pipeline stages", 0, 100)
+        40, published(f"{SEMIANALYSIS}: an SS MMA reaches its waiter N/2 + 136 cycles after issue")
+    ),
+    "mma_start_tmem_cycles": Constant(
+        8, published(f"{SEMIANALYSIS}: with A from TMEM, N/2 + 104 cycles")
     ),
     "mma_commit_cycles": Constant(
-        60, assumed("wgmma adds 58 to 68 cycles beyond its tensor time on an H200", 20, 160)
+        45, published(f"{SEMIANALYSIS}: what N/2 + 136 leaves behind issue, start and wake-up")
     ),
+    "mma_pair_cycles": Constant(34, published(f"{SEMIANALYSIS}: CTA pair, N/2 + 170 cycles")),
     "mma_issue_cycles": Constant(
-        8, assumed("wgmma issue of 8 k-steps took 117 cycles on an H200", 4, 20)
+        3, assumed("compiled kernel: 0 to 2 instructions between two MMAs, 1 to 4 cycles", 1, 15)
     ),
-    "mufu_cycles_per_warp": Constant(2.0 * 4, published(f"{PAPER}: 16 per clk per SM")),
+    "mma_resume_cycles": Constant(
+        28, assumed("compiled kernel: 22 to 50 cycles of instructions from wait to MMA", 20, 60)
+    ),
+    # -- sub-partitions ------------------------------------------------------------------------
+    "mufu_cycles_per_warp": Constant(8.0, published(f"{PAPER}; {CUDNN_1178}: 16 per clk per SM")),
     "fma_cycles_per_warp": Constant(32 / 30, published(f"{CUDNN_1178}: 120 lanes/clk/SM")),
-    "fma_packed_cycles_per_warp": Constant(64 / 30, published(f"{CUDNN_1178}: 120 lanes/clk/SM")),
-    "alu_cycles_per_warp": Constant(2.0, measured(H200)),
-    "convert_cycles_per_warp": Constant(2.0, measured(H200)),
+    "fma_packed_cycles_per_warp": Constant(
+        64 / 30, published(f"{CUDNN_1178}: 120 lanes/clk/SM; {QUICKRUN}: packed adds no lanes")
+    ),
+    "alu_cycles_per_warp": _h200("fmnmx_cycles_per_warp", whole=False),
+    "convert_cycles_per_warp": _h200("f2fp_cycles_per_warp", whole=False),
     "exp2_polynomial_fma_cycles_per_warp": Constant(
         7.45 * 32 / 30, published(f"{CUDNN_1178}: 7.45 lane slots at 120 lanes/clk/SM")
     ),
     "exp2_polynomial_issue_slots": Constant(
         5.0, assumed("packed instruction count: 3 FMA, 3 add, 2 max, 2 shift-add per pair", 4, 8)
     ),
-    "mask_cycles_per_element": Constant(2.7, measured(H200)),
+    "mask_cycles_per_element": _h200("mask_apply_cycles_per_element", whole=False),
     "max_operands_per_instruction": Constant(3, published(f"{PTX}: max.f32 with 3 inputs")),
-    "dependent_issue_cycles": Constant(4, measured(H200)),
-    "mufu_latency_cycles": Constant(17, measured(H200)),
-    "vote_cycles": Constant(21, measured(H200)),
+    "beside_mma_factor": Constant(
+        1.55,
+        fitted(
+            "rows full 4k, full 16k, causal 4k; an H200's softmax step takes 1.59 times as long "
+            "beside wgmma (public kernels' accumulators moved to TMEM since)",
+            1.0,
+            1.6,
+        ),
+    ),
+    "dependent_issue_cycles": _h200("ffma_latency_cycles"),
+    "mufu_latency_cycles": _h200("mufu_ex2_latency_cycles"),
+    "vote_cycles": _h200("vote_ballot_latency_cycles"),
+    # -- memories of an SM ---------------------------------------------------------------------
     "smem_bytes_per_cycle": Constant(128, published(PAPER)),
-    "smem_latency_cycles": Constant(23, measured(H200)),
+    "smem_latency_cycles": _h200("lds32_latency_cycles"),
     "smem_bytes_per_cta": Constant(232448, published("CUDA programming guide: 227 KiB")),
     "tmem_columns": Constant(512, published(PTX)),
     "tmem_load_bytes_per_cycle": Constant(
         128, assumed("32 lanes of 4 bytes per clk per sub-partition", 64, 256)
     ),
     "tmem_store_bytes_per_cycle": Constant(
-        128, assumed("32 lanes of 4 bytes per clk per sub-partition", 64, 256)
+        225, published(f"{UTCMMA}: 0.57 cycles per column between st x32 and st x64")
     ),
-    "tmem_load_latency_cycles": Constant(30, assumed("no trusted public measurement", 10, 100)),
-    "tmem_store_latency_cycles": Constant(30, assumed("no trusted public measurement", 10, 100)),
+    "tmem_load_latency_cycles": Constant(
+        13,
+        assumed(
+            f"as wait::ld ({UTCMMA}: 12.8 cycles); public remarks go up to 200 under load", 10, 220
+        ),
+    ),
+    "tmem_store_latency_cycles": Constant(13, published(f"{UTCMMA}: wait::st")),
+    "tmem_allocate_cycles": Constant(253, published(f"{QUICKRUN}: tcgen05.alloc")),
     "registers_per_sm": Constant(65536, published("CUDA programming guide")),
-    "setmaxnreg_cycles": Constant(60, measured(H200)),
-    "mbarrier_resume_cycles": Constant(58, measured(H200)),
-    "mbarrier_try_wait_cycles": Constant(14, measured(H200)),
-    "mbarrier_arrive_cycles": Constant(6, measured(H200)),
-    "mbarrier_remote_cycles": Constant(81, measured(H200)),
-    "named_barrier_cycles": Constant(34, measured(H200)),
-    "named_barrier_arrive_cycles": Constant(7, measured(H200)),
-    "proxy_fence_cycles": Constant(9, measured(H200)),
-    "elect_cycles": Constant(4, measured(H200)),
-    "tma_issue_cycles": Constant(149, measured(H200)),
-    "tma_l2_latency_cycles": Constant(425, measured(H200)),
-    "tma_hbm_extra_cycles": Constant(440, measured(H200)),
-    "tma_bytes_per_cycle": Constant(107, measured(H200)),
-    "tma_store_latency_cycles": Constant(180, measured(H200)),
-    "tma_store_bytes_per_cycle": Constant(32, measured(H200)),
+    "setmaxnreg_cycles": _h200("setmaxnreg_cycles"),
+    # -- barriers ------------------------------------------------------------------------------
+    "mbarrier_resume_cycles": _h200("mbarrier_arrive_to_resume_cycles"),
+    "mbarrier_try_wait_cycles": _h200("mbarrier_try_wait_hit_cycles"),
+    "mbarrier_arrive_cycles": _h200("mbarrier_arrive_issue_cycles"),
+    "mbarrier_remote_cycles": Constant(
+        round(
+            h200_value("cluster_remote_arrive_cycles")
+            - h200_value("mbarrier_arrive_to_resume_cycles")
+        ),
+        h200_origin("cluster_remote_arrive_cycles", "mbarrier_arrive_to_resume_cycles"),
+    ),
+    "named_barrier_cycles": _h200("named_barrier_64_cycles"),
+    "named_barrier_arrive_cycles": _h200("named_barrier_arrive_issue_cycles"),
+    "proxy_fence_cycles": _h200("fence_proxy_async_cycles"),
+    "elect_cycles": _h200("elect_sync_cycles"),
+    # -- TMA, L2, HBM --------------------------------------------------------------------------
+    "tma_issue_cycles": _h200("tma_issue_cycles"),
+    "tma_box_cycles": _h200("tma_issue_per_box_cycles", whole=False),
+    "tma_l2_latency_cycles": Constant(
+        650,
+        fitted(
+            "rows full 4k, full 16k, causal 4k; an H200's near half takes 313, and B200 reads its "
+            "other die's L2 some 350 later",
+            313,
+            900,
+        ),
+    ),
+    "tma_hbm_extra_cycles": _h200("tma_hbm_extra_cycles"),
+    "tma_bytes_per_cycle": _h200("tma_l2_one_sm_peak_bytes_per_cycle", whole=False),
+    "tma_store_latency_cycles": _h200("tma_store_base_cycles"),
+    "tma_store_bytes_per_cycle": _h200("tma_store_bytes_per_cycle", whole=False),
     "l2_bytes": Constant(126 * 2**20, published("B200 specification pages: 126 MB")),
-    "l2_bytes_per_cycle": Constant(36.0 * 148, assumed("36 B/clk/SM as on an H200", 3700, 9500)),
-    "hbm_bytes_per_second": Constant(8.0e12, published("B200 datasheet")),
-    "share_burst_bytes": Constant(65536, assumed("two K/V tiles in flight", 0, 262144)),
-    "cta_turnover_cycles": Constant(379, measured(H200)),
-    "cta_prologue_cycles": Constant(700, assumed("start to first load", 200, 2000)),
-    "cluster_sync_cycles": Constant(365, measured(H200)),
+    "l2_bytes_per_cycle": Constant(
+        10550.0, published(f"{QUICKRUN}: 20.5 TB/s at 1.942 GHz by TMA from a 64 MiB set")
+    ),
+    "hbm_bytes_per_second": Constant(
+        6.0e12,
+        fitted(
+            "rows full 4k, full 16k, causal 4k; by TMA 5.4 to 7.2 TB/s with 32 to 64 KiB in flight "
+            f"per SM ({SEMIANALYSIS}), datasheet 8.0",
+            4.6e12,
+            7.2e12,
+        ),
+    ),
+    "share_burst_bytes": Constant(
+        65536, assumed("agreement with simulating every CTA at shared servers", 16384, 131072)
+    ),
+    "share_burst_in_step_bytes": Constant(
+        20480, assumed("agreement with simulating every CTA at shared servers", 0, 32768)
+    ),
+    # -- CTA life ------------------------------------------------------------------------------
+    "cta_turnover_cycles": _h200("cta_turnover_cycles"),
+    "cta_turnover_pair_cycles": Constant(
+        round(h200_value("cta_turnover_cluster2_cycles") - h200_value("cta_turnover_cycles")),
+        h200_origin("cta_turnover_cluster2_cycles", "cta_turnover_cycles"),
+    ),
+    "cta_prologue_cycles": _h200("cta_prologue_cycles"),
+    "cluster_sync_cycles": Constant(102, published(f"{QUICKRUN}: relaxed cluster barrier")),
     "clc_fetch_cycles": Constant(800, assumed("a round trip to the work distributor", 300, 2000)),
-    "launch_seconds": Constant(1.8e-6, measured(f"{H200}: kernel to dependent kernel, stream")),
+    "launch_seconds": Constant(
+        h200_value("kernel_to_kernel_stream_cycles") / h200_value("sm_clock_light_hz"),
+        h200_origin("kernel_to_kernel_stream_cycles", "sm_clock_light_hz"),
+    ),
 }
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
-import operator
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from fa4sim.specs.checks import finite, flag, one_of, quoted, whole
 
 #: Bytes of one element, by the name the command line uses.
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1}
@@ -18,6 +17,11 @@ FP8 = ("e4m3", "e5m2")
 
 #: Head dimension pairs (of Q and K, of V) beyond "equal, 8 to 128" that the kernel accepts.
 UNEQUAL_HEAD_DIMS = ((192, 128),)
+
+#: The kernel counts sequences, heads and tokens in 32-bit integers.
+MOST = 2**31 - 1
+
+Window = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,15 @@ class Problem:
     ``window`` is ``(left, right)`` with ``None`` for unbounded, counted in keys from the
     bottom-right aligned diagonal; ``causal`` is ``(None, 0)``. ``seqlens_q`` and ``seqlens_k``
     make the batch one of variable length (one entry per sequence; then ``batch``, ``seqlen_q``
-    and ``seqlen_k`` are their number and maxima). ``sink`` adds a learnable logit per head,
-    ``softcap`` bounds scores by ``softcap * tanh(s / softcap)``; 0 switches it off.
+    and ``seqlen_k`` are their number and maxima). Lengths of K/V that are not given are those of
+    Q. ``sink`` adds a learnable logit per head, ``softcap`` bounds scores by
+    ``softcap * tanh(s / softcap)``; 0 switches it off. ``softmax_scale`` is
+    ``head_dim ** -0.5`` if not given.
 
     Raises ``ValueError`` for anything the kernel would refuse, quoting it. The limits are those
-    of ``flash_attn/cute/interface.py``; what this version does not cover yet (FP8 numerics,
-    paged KV, split-KV, head dim 256) is refused where it is asked for.
+    of ``flash_attn/cute/interface.py``; what this version does not cover yet (paged KV by
+    ``page_size``, split-KV by ``num_splits``, head dim 256; with arrays also FP8) is refused
+    where it is asked for.
 
     >>> Problem(batch=4, heads=16, seqlen_q=8192, seqlen_k=8192, head_dim=128).flops
     2199023255552
@@ -52,47 +59,40 @@ query heads, so use 4, 8, 12, … heads
     head_dim_v: int | None = None
     dtype: str = "bf16"
     causal: bool = False
-    window: tuple[int | None, int | None] | None = None
+    window: Window | None = None
     sink: bool = False
     softcap: float = 0.0
     softmax_scale: float | None = None
     seqlens_q: tuple[int, ...] | None = None
     seqlens_k: tuple[int, ...] | None = None
+    page_size: int | None = field(default=None, repr=False)
+    num_splits: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         def fill(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        for name in ("causal", "sink"):
+            fill(name, flag(name, getattr(self, name)))
+        fill("dtype", one_of("dtype", self.dtype, tuple(DTYPE_BYTES)))
         self._check_lengths(fill)
-        if self.kv_heads is None:
-            fill("kv_heads", self.heads)
-        if self.head_dim_v is None:
-            fill("head_dim_v", self.head_dim)
-        self._check_heads()
-        self._check_head_dims()
+        self._check_heads(fill)
+        self._check_head_dims(fill)
         self._check_mask(fill)
-        if not math.isfinite(self.softcap) or self.softcap < 0:
-            raise ValueError(f"softcap={self.softcap} must be 0 (off) or a positive number")
-        if self.softmax_scale is not None and not (
-            math.isfinite(self.softmax_scale) and self.softmax_scale > 0
-        ):
-            raise ValueError(f"softmax_scale={self.softmax_scale} must be a positive number")
+        self._check_scales(fill)
+        self._check_scope()
 
     def _check_lengths(self, fill: Callable[[str, object], None]) -> None:
         for name in ("seqlens_q", "seqlens_k"):
-            given = getattr(self, name)
-            if given is None:
-                continue
-            lengths = tuple(_whole(name, length) for length in given)
-            fill(name, lengths)
-            if not lengths:
-                raise ValueError(f"{name} is empty; give one length per sequence")
-            if min(lengths) < 0:
-                raise ValueError(f"{name} holds {min(lengths)}; lengths are 0 or more")
+            if getattr(self, name) is not None:
+                fill(name, _lengths(name, getattr(self, name)))
+        fill("batch", whole("batch", self.batch))
         q, k = self.seqlens_q, self.seqlens_k
-        if q is not None or k is not None:
-            known = q if q is not None else k
-            assert known is not None
+        if q is not None and k is None and self.seqlen_k is None:
+            k = q
+            fill("seqlens_k", q)
+        known = q if q is not None else k
+        if known is not None:
             if q is not None and k is not None and len(q) != len(k):
                 raise ValueError(
                     f"seqlens_q has {len(q)} sequences and seqlens_k has {len(k)}; "
@@ -111,16 +111,12 @@ query heads, so use 4, 8, 12, … heads
         if self.seqlen_k is None:
             fill("seqlen_k", self.seqlen_q)
         for name in ("batch", "heads", "seqlen_q", "seqlen_k"):
-            value = _whole(name, getattr(self, name))
-            least = 0 if name == "seqlen_k" or q is not None else 1
-            if value < least:
-                raise ValueError(f"{name}={value} must be at least {least}")
+            least = 0 if name == "seqlen_k" or (name == "seqlen_q" and q is not None) else 1
+            fill(name, _count(name, getattr(self, name), least))
 
-    def _check_heads(self) -> None:
-        assert self.kv_heads is not None
-        kv_heads = _whole("kv_heads", self.kv_heads)
-        if kv_heads < 1:
-            raise ValueError(f"kv_heads={kv_heads} must be at least 1")
+    def _check_heads(self, fill: Callable[[str, object], None]) -> None:
+        kv_heads = self.heads if self.kv_heads is None else _count("kv_heads", self.kv_heads, 1)
+        fill("kv_heads", kv_heads)
         if self.heads % kv_heads:
             some = ", ".join(str(kv_heads * i) for i in (1, 2, 3))
             raise ValueError(
@@ -128,42 +124,34 @@ query heads, so use 4, 8, 12, … heads
                 f"serves heads / kv_heads query heads, so use {some}, … heads"
             )
 
-    def _check_head_dims(self) -> None:
-        if self.dtype not in DTYPE_BYTES:
-            raise ValueError(
-                f"dtype={self.dtype!r} is not known; use one of {', '.join(DTYPE_BYTES)}"
-            )
-        pair = (_whole("head_dim", self.head_dim), _whole("head_dim_v", self.head_dim_v))
+    def _check_head_dims(self, fill: Callable[[str, object], None]) -> None:
+        fill("head_dim", whole("head_dim", self.head_dim))
+        given = self.head_dim if self.head_dim_v is None else self.head_dim_v
+        fill("head_dim_v", whole("head_dim_v", given))
+        pair = (self.head_dim, self.dim_v)
         multiple = 16 // DTYPE_BYTES[self.dtype]
         equal_enough = all(8 <= d <= 128 and d % multiple == 0 for d in pair)
         if equal_enough or pair in UNEQUAL_HEAD_DIMS:
             return
-        if max(pair) >= 256:
+        shown = f"({quoted(pair[0])}, {quoted(pair[1])})"
+        if 256 <= max(pair) <= 512:
             raise ValueError(
-                f"head dims {pair} run in a kernel of their own, which is not modelled; "
-                "use 8 to 128, or (192, 128)"
+                f"head dims {shown} run in a kernel of their own, which is not modelled; "
+                f"use multiples of {multiple} from {multiple} to 128, or (192, 128)"
             )
         raise ValueError(
-            f"head dims {pair} are not supported for {self.dtype}: use multiples of {multiple} "
-            f"from 8 to 128 (16 bytes per row step), or (192, 128)"
+            f"head dims {shown} are not supported for {self.dtype}: use multiples of {multiple} "
+            f"from {multiple} to 128 (rows are loaded in steps of 16 bytes), or (192, 128)"
         )
 
     def _check_mask(self, fill: Callable[[str, object], None]) -> None:
         if self.window is None:
             return
-        try:
-            left, right = self.window
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"window={self.window!r} must be a pair (left, right), None for unbounded"
-            ) from None
-        for side in (left, right):
-            if side is not None:
-                _whole("window", side)
+        left, right = _pair(self.window)
         if self.causal:
             if right not in (None, 0):
                 raise ValueError(
-                    f"causal and window={self.window} contradict each other: causal means "
+                    f"causal and window={(left, right)} contradict each other: causal means "
                     "right = 0; give window without causal"
                 )
             right = 0
@@ -172,8 +160,42 @@ query heads, so use 4, 8, 12, … heads
                 f"window={(left, right)} excludes every key: left + right is {left + right}; "
                 "make it 0 or more (-1 does not mean unbounded here: use None, or leave it empty)"
             )
+        kept: Window | None = None if left is None and right in (None, 0) else (left, right)
         fill("causal", left is None and right == 0)
-        fill("window", None if (left is None and right in (None, 0)) else (left, right))
+        fill("window", kept)
+        if kept is not None:
+            self._check_some_key_is_seen(kept)
+
+    def _check_some_key_is_seen(self, window: Window) -> None:
+        sequences = range(self.batch if self.varlen else 1)
+        lengths = [(q, k) for q, k in map(self.lengths, sequences) if q and k]
+        if lengths and not any(_visible_pairs(q, k, window) for q, k in lengths):
+            q, k = lengths[0]
+            raise ValueError(
+                f"window={window} excludes every key: with {q} queries and {k} keys no query "
+                "sees any; a negative side takes keys away, None leaves it unbounded"
+            )
+
+    def _check_scales(self, fill: Callable[[str, object], None]) -> None:
+        fill("softcap", finite("softcap", self.softcap))
+        if self.softcap < 0:
+            raise ValueError(f"softcap={self.softcap} must be 0 (off) or a positive number")
+        if self.softmax_scale is not None:
+            fill("softmax_scale", finite("softmax_scale", self.softmax_scale))
+            if self.softmax_scale <= 0:
+                raise ValueError(f"softmax_scale={self.softmax_scale} must be a positive number")
+
+    def _check_scope(self) -> None:
+        if self.page_size is not None:
+            raise ValueError(
+                f"page_size={quoted(self.page_size)}: paged KV is not covered yet; leave page_size "
+                "out (None), which simulates the same lengths with K and V in one piece"
+            )
+        if isinstance(self.num_splits, bool) or self.num_splits != 1:
+            raise ValueError(
+                f"num_splits={quoted(self.num_splits)}: split-KV is not covered yet; use "
+                "num_splits=1, which is what the kernel does unless it is asked to split"
+            )
 
     # -- what follows from the fields ----------------------------------------------------------
 
@@ -218,30 +240,38 @@ query heads, so use 4, 8, 12, … heads
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the two GEMMs, as published benchmarks count them.
+        """Floating-point operations of the two GEMMs, as the published figures count them.
 
-        ``4 * batch * heads * seqlen_q * seqlen_k * (head_dim + head_dim_v) / 2``, causal half of
-        it; a window counts the keys each row may see. Source: ``benchmarks/bench_utils.py`` of
-        the flash-attention repository.
+        ``4 * heads * (head_dim + head_dim_v) / 2`` per pair of a query and a key, summed over the
+        sequences. Without a mask there are ``seqlen_q * seqlen_k`` pairs; causal counts half of
+        them, whatever the lengths; a window counts the keys that each row sees. What the kernel
+        computes beyond that (padding, masked parts of its blocks) doesn't count.
+
+        Source: FlashAttention-4 paper (arXiv 2603.05451). ``benchmarks/bench_utils.py`` of the
+        flash-attention repository agrees for causal masks with as many keys as queries; with
+        more keys it counts ``seqlen_q * (2 * seqlen_k - seqlen_q) / 2`` pairs.
+
+        >>> square = Problem(seqlen_q=4096)
+        >>> [
+        ...     Problem(seqlen_q=4096, **mask).flops / square.flops
+        ...     for mask in ({"causal": True}, {"window": (1023, 0)})
+        ... ]
+        [0.5, 0.218780517578125]
         """
-        pairs = 0
-        for index in range(self.batch):
-            pairs += self._visible_pairs(*self.lengths(index))
-        return 2 * self.heads * pairs * (self.head_dim + self.dim_v)
+        twice = 0
+        if self.varlen:
+            twice = sum(self._twice_pairs(*self.lengths(index)) for index in range(self.batch))
+        else:
+            twice = self.batch * self._twice_pairs(*self.lengths(0))
+        return self.heads * twice * (self.head_dim + self.dim_v)
 
-    def _visible_pairs(self, q: int, k: int) -> int:
+    def _twice_pairs(self, q: int, k: int) -> int:
+        """Twice the pairs of a query and a key that count: half a causal square may be odd."""
         if self.causal:
-            return q * k // 2
-        if self.window is None:
             return q * k
-        left, right = self.window
-        total = 0
-        for row in range(q):
-            diagonal = row + k - q
-            low = 0 if left is None else max(0, diagonal - left)
-            high = k if right is None else min(k, diagonal + right + 1)
-            total += max(0, high - low)
-        return total
+        if self.window is None:
+            return 2 * q * k
+        return 2 * _visible_pairs(q, k, self.window)
 
     @staticmethod
     def lengths_from_file(path: str | os.PathLike[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -252,38 +282,94 @@ query heads, so use 4, 8, 12, … heads
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ValueError(f"cannot read sequence lengths from {str(path)!r}: {error}") from None
         try:
             if text.lstrip().startswith(("{", "[")):
                 data = json.loads(text)
-                q, k = data["q"], data["k"]
-            else:
-                rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
-                q = [row["q"] for row in rows]
-                k = [row["k"] for row in rows]
+                return _lengths("q", data["q"]), _lengths("k", data["k"])
+            rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
             return (
-                tuple(_whole("q", value) for value in q),
-                tuple(_whole("k", value) for value in k),
+                tuple(_whole_text("q", row["q"]) for row in rows),
+                tuple(_whole_text("k", row["k"]) for row in rows),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
+            what = f"there is no {error}" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"{str(path)!r} holds no sequence lengths ({error}); give JSON "
+                f"{str(path)!r} holds no sequence lengths ({what}); give JSON "
                 '{"q": [128, …], "k": [512, …]} or CSV with the header q,k'
             ) from None
 
 
-def _whole(name: str, value: Any) -> int:
-    """``value`` as an int, or a ValueError that quotes it."""
-    if isinstance(value, bool):
-        raise ValueError(f"{name}={value!r} must be a whole number")
+def _count(name: str, value: object, least: int) -> int:
+    number = whole(name, value)
+    if number < least:
+        raise ValueError(f"{name}={quoted(number)} must be at least {least}")
+    if number > MOST:
+        raise ValueError(
+            f"{name}={quoted(number)} must be at most {MOST}: the kernel counts in 32 bits"
+        )
+    return number
+
+
+def _lengths(name: str, given: object) -> tuple[int, ...]:
+    """Sequence lengths as a tuple of ints, 0 or more each, at least one."""
+    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}={quoted(given)} must be a list of lengths, one per sequence")
+    lengths = tuple(_count(f"{name}[{i}]", length, 0) for i, length in enumerate(given))
+    if not lengths:
+        raise ValueError(f"{name} is empty; give one length per sequence")
+    return lengths
+
+
+def _pair(window: object) -> Window:
+    """``window`` as two whole numbers or None."""
+    wrong = ValueError(
+        f"window={quoted(window)} must be a pair (left, right) of whole numbers, None for unbounded"
+    )
+    if isinstance(window, str | bytes) or not isinstance(window, Iterable):
+        raise wrong
+    sides = list(window)
+    if len(sides) != 2:
+        raise wrong
+    left, right = (None if side is None else whole("window", side) for side in sides)
+    return left, right
+
+
+def _visible_pairs(q: int, k: int, window: Window) -> int:
+    """How many (query, key) pairs a window lets through: row i sees keys from i + k - q - left.
+
+    Both ends move on by one key per row and stop at the ends of the sequence, so the sums over
+    rows have a closed form.
+    """
+    left, right = window
+    first = k - q
+    ends = q * k if right is None else _sum_of_clipped(first + right + 1, q, k)
+    starts = 0 if left is None else _sum_of_clipped(first - left, q, k)
+    return ends - starts
+
+
+def _sum_of_clipped(first: int, count: int, most: int) -> int:
+    """The sum of ``count`` consecutive integers from ``first`` on, each clipped to 0 … ``most``."""
+
+    def below(end: int) -> int:
+        """The same sum over all integers below ``end``."""
+        ramp = min(max(end, 0), most + 1)
+        return ramp * (ramp - 1) // 2 + max(0, end - most - 1) * most
+
+    return below(first + count) - below(first)
+
+
+def _whole_text(name: str, text: object) -> int:
+    """The whole number that ``text`` spells out, 0 or more."""
     try:
-        return int(str(value)) if isinstance(value, str) else operator.index(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r} must be a whole number") from None
+        number = int(str(text))
+    except ValueError:
+        raise ValueError(f"{name}={quoted(text)} must be a whole number") from None
+    return _count(name, number, 0)
 
 
-def as_window(text: str | Sequence[int | None] | None) -> tuple[int | None, int | None] | None:
+def as_window(text: str | Iterable[int | None] | None) -> Window | None:
     """``"L,R"`` as a window; an empty side is unbounded.
 
     >>> as_window("256,0"), as_window("128,")
@@ -291,13 +377,21 @@ def as_window(text: str | Sequence[int | None] | None) -> tuple[int | None, int 
     """
     if text is None:
         return None
-    parts = text.split(",") if isinstance(text, str) else list(text)
+    if not isinstance(text, str):
+        return _pair(text)
+    parts = text.split(",")
     if len(parts) != 2:
         raise ValueError(f"window {text!r} must be two numbers L,R (leave one empty: unbounded)")
     sides: list[int | None] = []
     for part in parts:
-        if part is None or (isinstance(part, str) and part.strip().lower() in ("", "none")):
+        if part.strip().lower() in ("", "none"):
             sides.append(None)
-        else:
-            sides.append(_whole("window", part))
+            continue
+        try:
+            sides.append(int(part))
+        except ValueError:
+            raise ValueError(
+                f"window {text!r} must be two numbers L,R, and {part.strip()!r} is not a whole "
+                "number (leave a side empty: unbounded)"
+            ) from None
     return sides[0], sides[1]

@@ -13,7 +13,7 @@ same six tables; every picture, check and comparison is a function of them.
 
 from fa4sim.trace.io import load, save
 from fa4sim.trace.table import NONE, Table
-from fa4sim.trace.trace import CLOCKS, COLUMNS, SCHEMA, TEXT_COLUMNS, Repeat, Trace
+from fa4sim.trace.trace import CLOCKS, COLUMNS, SCHEMA, TEXT_COLUMNS, Repeat, Ring, Trace
 
 __all__ = [
     "CLOCKS",
@@ -22,6 +22,7 @@ __all__ = [
     "SCHEMA",
     "TEXT_COLUMNS",
     "Repeat",
+    "Ring",
     "Table",
     "Trace",
     "load",

@@ -36,7 +36,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("start", "end", "tile", "block", "span"),
     ),
     # An arrival on a barrier: ``count`` arrivals and ``tx_bytes`` transaction bytes.
-    "arrive": ("sm", "cta", "barrier", "stage", "phase", "count", "tx_bytes", "by", "warp", "time"),
+    # ``cta`` owns the barrier; the arrival comes from ``from_cta``, perhaps the other of a pair.
+    "arrive": (
+        *("sm", "cta", "barrier", "stage", "phase", "count", "tx_bytes"),
+        *("by", "from_cta", "warp", "time"),
+    ),
     # Where a tile lived: a slot of a ring, a range of TMEM columns, registers, global memory.
     "life": (
         *("sm", "cta", "tensor", "tile", "block", "stage", "space", "slot"),
@@ -66,8 +70,27 @@ _TIMES = {
     "flow": (),
     "counter": ("time",),
 }
+#: The column that says whether a row's stage is a slot of the ring.
+_RINGS = {"span": "op", "wait": "on", "arrive": "barrier", "life": "tensor"}
 _REFERENCES = {"span": ("parent",), "wait": ("span",), "flow": ("source", "target")}
-_PHASES = {"wait": ("on", "stage", "phase"), "arrive": ("barrier", "stage", "phase")}
+_PHASES = {
+    "wait": ("cta", "on", "stage", "phase"),
+    "arrive": ("cta", "barrier", "stage", "phase"),
+}
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A ring of slots through which a steady pipeline moves: ``step`` slots per period.
+
+    ``codes`` are the ops, barriers and tensors whose stage is a slot; ``names`` the codes of the
+    slots' own names.
+    """
+
+    slots: int
+    step: int
+    codes: frozenset[int]
+    names: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +99,8 @@ class Repeat:
 
     Copy ``i`` (1 … times) is shifted by ``i * cycles`` in time, ``i * blocks`` in the block
     column and ``i * tiles`` in the tile column; everything recorded after ``last`` is already
-    in shifted time. ``phases`` maps (barrier code, stage) to how many phases one period adds.
+    in shifted time. ``phases`` maps (CTA, barrier code, stage) to how many phases a period adds.
+    ``ring`` says what moves on through a ring of slots instead of coming back to the same one.
     """
 
     first: Mapping[str, int]
@@ -85,7 +109,8 @@ class Repeat:
     cycles: int
     blocks: int = 0
     tiles: int = 0
-    phases: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    phases: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
+    ring: Ring | None = None
 
 
 class Trace:
@@ -208,10 +233,10 @@ class Trace:
         whole.strings = list(self.strings)
         whole._codes = dict(self._codes)
         rows = {name: self.table(name).array.copy() for name in COLUMNS}
-        # Later repeats first: their row ranges lie after those of earlier ones, so writing them
-        # out leaves the earlier ranges where they are.
-        for repeat in sorted(self.repeats, key=lambda r: r.last["span"], reverse=True):
-            rows = _write_out(rows, repeat)
+        # In the order of recording: a repeat of whole tiles comes after those inside the tiles.
+        grown: dict[str, list[tuple[int, int]]] = {name: [] for name in COLUMNS}
+        for repeat in self.repeats:
+            rows = _write_out(rows, repeat, grown)
         for name, data in rows.items():
             whole._data[name].frombytes(np.ascontiguousarray(data).tobytes())
         return whole
@@ -249,14 +274,24 @@ class Trace:
         return part
 
 
-def _write_out(rows: dict[str, Ints], repeat: Repeat) -> dict[str, Ints]:
-    """Insert the copies of one repeat behind its recorded period, in every table."""
-    per_period = repeat.last["span"] - repeat.first["span"]
+def _write_out(
+    rows: dict[str, Ints], repeat: Repeat, grown: dict[str, list[tuple[int, int]]]
+) -> dict[str, Ints]:
+    """Insert the copies of one repeat behind its recorded period, in every table.
+
+    ``grown`` lists what was inserted so far, as (recorded row number, rows inserted there).
+    """
+
+    def place(name: str, row: int) -> int:
+        return row + sum(count for at, count in grown[name] if at <= row)
+
+    per_period = place("span", repeat.last["span"]) - place("span", repeat.first["span"])
     out = {}
     for name, data in rows.items():
-        head = data[: repeat.last[name]]
-        body = data[repeat.first[name] : repeat.last[name]]
-        tail = data[repeat.last[name] :].copy()
+        first, last = place(name, repeat.first[name]), place(name, repeat.last[name])
+        head = data[:last]
+        body = data[first:last]
+        tail = data[last:].copy()
         index = {column: i for i, column in enumerate(COLUMNS[name])}
         copy = np.repeat(np.arange(1, repeat.times + 1, dtype=np.int64), len(body))
         copies = np.tile(body, (repeat.times, 1))
@@ -268,16 +303,31 @@ def _write_out(rows: dict[str, Ints], repeat: Repeat) -> dict[str, Ints]:
         for column in _REFERENCES.get(name, ()):
             _shift(copies, index[column], copy * per_period)
             _shift(tail, index[column], np.int64(repeat.times * per_period))
+        if repeat.ring is not None and name in _RINGS:
+            _rotate(copies, copy, repeat.ring, name, index)
         if name in _PHASES and repeat.phases:
-            barrier, stage, phase = (index[column] for column in _PHASES[name])
+            *where, phase = (index[column] for column in _PHASES[name])
             per_row = np.array(
-                [repeat.phases.get((b, s), 0) for b, s in zip(body[:, barrier], body[:, stage],
-                                                              strict=True)],
+                [repeat.phases.get((c, b, s), 0) for c, b, s in body[:, where].tolist()],
                 dtype=np.int64,
-            )  # fmt: skip
+            )
             _shift(copies, phase, copy * np.tile(per_row, repeat.times))
         out[name] = np.concatenate((head, copies, tail))
+    for name, copied in out.items():
+        grown[name].append((repeat.last[name], len(copied) - len(rows[name])))
     return out
+
+
+def _rotate(copies: Ints, copy: Ints, ring: Ring, name: str, index: Mapping[str, int]) -> None:
+    """Move slots on in place; where a slot comes round again its phase grows."""
+    stage = index["stage"]
+    moving = np.isin(copies[:, index[_RINGS[name]]], list(ring.codes)) & (copies[:, stage] != NONE)
+    moved = copies[moving, stage] + copy[moving] * ring.step
+    copies[moving, stage] = moved % ring.slots
+    if "phase" in index:
+        copies[moving, index["phase"]] += moved // ring.slots
+    if "slot" in index:
+        copies[moving, index["slot"]] = np.array(ring.names, dtype=np.int64)[moved % ring.slots]
 
 
 def _shift(rows: Ints, column: int, by: NDArray[np.int64] | np.int64) -> None:

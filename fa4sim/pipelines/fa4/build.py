@@ -68,8 +68,6 @@ def build_cluster(
                     elif spec.name == "TmemPtr":
                         # At the end the others only arrive: nobody but the MMA warp waits.
                         mine = agent.role == "mma"
-                    elif isinstance(agent, LoadRole):
-                        mine = mine and agent.first
                     if agent.role in roles and mine:
                         barrier.watch(agent.key)
         cluster.agents += agents

@@ -17,7 +17,7 @@ from fa4sim.engine.buffers import Buffer, Shards
 from fa4sim.engine.core import Core
 from fa4sim.engine.memory import Share, TmaLoad, TmaStore
 from fa4sim.engine.tensor import Mma, TensorPipe
-from fa4sim.engine.units import SubPartition, Unit
+from fa4sim.engine.units import Pressure, SubPartition, Unit
 from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, parties_of, waiters_of
 from fa4sim.pipelines.fa4.costs import correction_costs, mma_costs, softmax_costs
 from fa4sim.pipelines.fa4.tiles import WorkTile
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 class Surroundings:
     """What the rest of the GPU does to this cluster.
 
-    ``active_sms`` share L2 and HBM with it; ``rested`` says that it starts with its burst credit
-    (not in the first wave, when every SM asks at once).
+    ``first_wave`` says that every SM starts at the same moment, without credit towards L2 and HBM;
+    ``in_step`` that they stay together (a static persistent grid of equal tiles), so that nobody
+    ever runs ahead of its fair share. ``shared`` replaces the fair shares by servers of L2 and HBM
+    that all SMs really queue at.
     """
 
-    active_sms: int
-    rested: bool = True
+    first_wave: bool = False
+    in_step: bool = False
+    shared: tuple[Share, Share] | None = None
 
 
 class TmemStage:
@@ -83,11 +86,13 @@ class TmemStage:
         self.s_full += by_step if self.s_full >= 0 else 0
         self.o_done += by_step if self.o_done >= 0 else 0
 
-    def state(self, step: int, tile: int) -> tuple[object, ...]:
-        """The tags relative to the step and the tile in hand."""
+    def state(self, step: int, tile: int, now: int) -> tuple[object, ...]:
+        """The tags relative to the step and the tile in hand, and ages at ``now``."""
         singles = tuple(value - step if value >= 0 else -1 for value in (self.s_full, self.o_done))
         return (
-            *singles, self.stored, self.s_first_use < 0,
+            *singles, self.stored, now - self.s_birth,
+            now - self.s_first_use if self.s_first_use >= 0 else -1,
+            now - self.p_birth, now - self.p_first_use,
             *(shards.state(step) for shards in self._of_step()),
             *(shards.state(tile) for shards in self._of_tile()),
         )  # fmt: skip
@@ -102,18 +107,23 @@ class Cta:
         self.rank = rank
         self.sm = sm
         self.number = number
-        self.smsps = [SubPartition(i) for i in range(4)]
+        self.pressure = Pressure()
+        self.smsps = [SubPartition(i, self.pressure) for i in range(4)]
         self.smem_port = Unit("smem")
         around = cluster.around
-        burst = machine.share_burst_bytes
-        self.l2 = Share(machine.l2_bytes_per_cycle, around.active_sms, burst, around.rested)
-        self.hbm = Share(machine.hbm_bytes_per_cycle, around.active_sms, burst, around.rested)
+        together = around.in_step or around.first_wave
+        burst = machine.share_burst_in_step_bytes if together else machine.share_burst_bytes
+        self.l2, self.hbm = around.shared or (
+            Share(machine.l2_bytes_per_cycle, burst, not around.first_wave),
+            Share(machine.hbm_bytes_per_cycle, burst, not around.first_wave),
+        )
+        width = machine.smem_bytes_per_cycle
         self.tma = TmaLoad(
-            core, sm, number, self.smem_port, machine.tma_bytes_per_cycle, self.l2, self.hbm
+            core, sm, number, self.smem_port, width, machine.tma_bytes_per_cycle, self.l2, self.hbm
         )
         self.tma_store = TmaStore(
-            core, sm, number, self.smem_port, machine.tma_store_bytes_per_cycle,
-            machine.tma_store_latency_cycles, self.l2,
+            core, sm, number, self.smem_port, width, machine.tma_store_bytes_per_cycle,
+            machine.tma_store_latency_cycles, self.l2, self.hbm,
         )  # fmt: skip
         self.barriers = {
             spec.name: [self._barrier(spec, stage) for stage in range(spec.stages)]
@@ -140,6 +150,11 @@ class Cta:
         self.tmem_users = 4 * (q + 1)
         self.tmem_users_left = 0
 
+    def share_with(self, active_sms: int) -> None:
+        """From now on L2 and HBM are shared by this many SMs (unless all are simulated)."""
+        if self.cluster.around.shared is None:
+            self.l2.sharers = self.hbm.sharers = active_sms
+
     # -- lives of tiles in TMEM ----------------------------------------------------------------
 
     def _life(
@@ -147,7 +162,7 @@ class Cta:
     ) -> None:
         core = self.cluster.core
         skipped = core.skipped
-        now = int(core.env.now)
+        now = core.env.cycle
         start, width = self.cluster.columns[f"{tensor}{stage}"]
         code = core.trace.code
         core.trace.append["life"](
@@ -159,19 +174,19 @@ class Cta:
     def record_s(self, stage: int, tile: int, block: int) -> None:
         """All four warps have read S: it may be overwritten (by P, its own upper half)."""
         region = self.tmem[stage]
-        now = int(self.cluster.core.env.now)
+        now = self.cluster.core.env.cycle
         self._life("S", tile, block, stage, region.s_birth, region.s_first_use, now)
 
     def record_p(self, mma: Mma) -> None:
         """PV has read P: its columns are free."""
         region = self.tmem[mma.stage]
-        now = int(self.cluster.core.env.now)
+        now = self.cluster.core.env.cycle
         self._life("P", mma.tile_id, mma.block, mma.stage, region.p_birth, region.p_first_use, now)
 
     def record_o(self, stage: int, tile: int) -> None:
         """All four correction warps have read the final O."""
         region = self.tmem[stage]
-        now = int(self.cluster.core.env.now)
+        now = self.cluster.core.env.cycle
         self._life("O", tile, -1, stage, region.o_birth, region.o_birth, now)
 
     def _barrier(self, spec: BarrierSpec, stage: int) -> Barrier:
@@ -243,11 +258,15 @@ class Cluster:
             [cta.sm for cta in self.ctas],
             first_cta,
             [cta.smem_port for cta in self.ctas],
+            [cta.pressure for cta in self.ctas],
             machine.mma_start_cycles,
-            machine.mma_commit_cycles,
+            machine.mma_start_tmem_cycles,
+            machine.mma_commit_cycles + (machine.mma_pair_cycles if design.cta_group == 2 else 0),
         )
         self.agents: list[Agent] = []
         self.swapped = self._swapped_slots()
+        #: Tiles that cluster launch control has answered with (or "no more").
+        self.answers = 0
         #: Called by the MMA warp as it begins a tile and a step: where states are compared.
         self.at_tile: Callable[[Role], None] = lambda role: None
         self.at_step: Callable[[Role, WorkTile], None] = lambda role, tile: None

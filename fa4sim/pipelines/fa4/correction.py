@@ -30,6 +30,7 @@ class CorrectionRole(Role):
         self.stage = 0
         self.part = 0
         self.epilogues = 0
+        self.arrivals: list[int] = []
         self.in_kernel_epilogue = cluster.design.epilogue == "correction"
 
     def run(self) -> Steps:
@@ -119,33 +120,38 @@ class CorrectionRole(Role):
                 f"correction rescales O[{stage}] while PV of the step before still adds to it",
             )  # fmt: skip
         group = costs.rescale_group
-        start = now = int(env.now)
+        start = now = self.since = env.cycle
         self.part = 0
         while self.part < costs.chunks:
-            end = smsp.tmem.reserve(now, costs.rescale_port)
-            end = max(end, smsp.run(now, group.issue, fma=group.fma)) + costs.rescale_latency
+            # Load, multiply, store: the next load is issued only behind this store.
+            end = smsp.tmem.reserve(now, costs.rescale_load) + costs.rescale_latency
             yield env.timeout(end - now)
-            now = int(env.now)
+            now = env.cycle
+            # So few instructions slip in between those of other warps rather than queue.
+            smsp.run(now, group)
+            yield env.timeout(group.issue)
+            now = env.cycle
+            smsp.tmem.reserve(now, costs.rescale_store)
             self.part += 1
-        busy = costs.chunks * (costs.rescale_port + costs.rescale_latency)
-        self.span("tmem", "rescale O", start, busy, stage)
+        self.span("tmem", "rescale O", start, now - start, stage)
         yield from self.spend("rescale O", "tmem", self.machine.tmem_store_latency_cycles, stage)
 
     def finish_stage(self, stage: int, tile: WorkTile) -> Steps:
         """Normalise O[stage] and write it to sO; with no TMA store, on to global memory."""
         costs, smsp, env = self.costs, self.smsp, self.env
         region = self.home.tmem[stage]
-        what = tag(self.tile, tile.blocks)
         yield from self.hear(stage)
+        what = tag(self.tile, tile.blocks)
         self.check_stats(stage, what)
         yield from self.spend("final scale", "smem", costs.final_scalar, stage)
         if self.cluster.data is not None:
             self.cluster.data.read_final(self, stage)
-        region.stats_read.mark(self.lane, what)
+        region.stats_read.mark(self.lane, tag(self.tile, tile.blocks))
         yield from self.release_stats(stage)
         yield from self.wait(self.barrier("O_full", stage), self.tile + 1, "O")
         if not self.in_kernel_epilogue:
             yield from self.wait(self.barrier("O_epi_empty", stage), self.tile, "sO free")
+        what = tag(self.tile, tile.blocks)  # a fast-forward may have moved the tile on
         if region.o_done != what - 1:
             self.hazard(
                 "read_before_full", "O_full", stage, "tensor",
@@ -155,18 +161,24 @@ class CorrectionRole(Role):
         if buffer.holds != tag(self.tile, 0):
             buffer.begin_fill("correction", "O", tag(self.tile, 0), self.tile_id, -1)
         group = costs.final_group
-        start = now = int(env.now)
+        start = now = self.since = env.cycle
+        self.arrivals = [self.load_o() for _ in range(min(costs.loads_in_flight, costs.chunks))]
         self.part = 0
         while self.part < costs.chunks:
-            end = smsp.tmem.reserve(now, costs.final_port)
-            end = max(end, smsp.run(now, group.issue, fma=group.fma, alu=group.alu))
-            end = max(end + costs.final_latency,
-                      self.home.smem_port.reserve(now, costs.final_smem))  # fmt: skip
+            ready = self.arrivals.pop(0)
+            if ready > now:
+                yield env.timeout(ready - now)
+                now = env.cycle
+            if self.part + costs.loads_in_flight < costs.chunks:
+                self.arrivals.append(self.load_o())
+            # Four warps write at once, so each store takes four turns at the port.
+            self.home.smem_port.reserve(now, costs.final_smem)
+            end = smsp.run(now, group)
+            end = max(end, now + 4 * costs.final_smem)
             yield env.timeout(end - now)
-            now = int(env.now)
+            now = env.cycle
             self.part += 1
-        self.span("tmem", "write O", start, costs.chunks * (costs.final_port + costs.final_latency),
-                  stage)  # fmt: skip
+        self.span("tmem", "write O", start, now - start, stage)
         yield from self.spend("fence", "issue", self.machine.proxy_fence_cycles, stage)
         if self.cluster.data is not None:
             self.cluster.data.write_o(self, stage)
@@ -184,6 +196,12 @@ class CorrectionRole(Role):
             self.arrive("O_epi_full", stage, 32)
             yield from self.spend("arrive", "issue", self.machine.mbarrier_arrive_cycles, stage)
 
+    def load_o(self) -> int:
+        """Issue the load of sixteen columns of O; returns when its data will be there."""
+        now = self.env.cycle
+        self.smsp.slots(now, 1)
+        return self.smsp.tmem.reserve(now, self.costs.final_port) + self.costs.final_latency
+
     def store_o(self, stage: int) -> Steps:
         """Without TMA: once all four warps have written sO, copy it out through registers."""
         costs, env = self.costs, self.env
@@ -197,16 +215,18 @@ class CorrectionRole(Role):
                 "read_before_full", "Epilogue", 0, f"correction warps {late}",
                 f"correction warp {self.lane} copies sO[{stage}] before warps {late} wrote it",
             )  # fmt: skip
-        start = now = int(env.now)
+        start = now = self.since = env.cycle
         self.part = 0
         while self.part < costs.gmem_chunks:
             port = self.home.smem_port.reserve(now, costs.gmem_smem)
             size = costs.gmem_smem * self.machine.smem_bytes_per_cycle
             sent = now + round(size * 4 / self.machine.tma_store_bytes_per_cycle)
-            end = max(port, sent, self.home.l2.take(now, size)) + costs.gmem_latency
-            self.smsp.run(now, 12)
+            home = self.home
+            end = max(port, sent, home.l2.take(now, size), home.hbm.take(now, size))
+            end += costs.gmem_latency
+            self.smsp.slots(now, 12)
             yield env.timeout(end - now)
-            now = int(env.now)
+            now = env.cycle
             self.part += 1
         self.span("smem", "store O", start, now - start, stage)
         if self.cluster.data is not None:
@@ -240,4 +260,5 @@ class CorrectionRole(Role):
 
     def counters(self) -> tuple[object, ...]:
         """See :meth:`Agent.counters`."""
-        return (self.stage, self.part)
+        now = self.env.cycle
+        return (self.stage, self.part, tuple(max(0, at - now) for at in self.arrivals))

@@ -1,8 +1,12 @@
 """What each piece of a step costs: instruction counts times unit rates, plus latencies.
 
-The counts are those of the source, per warp and per thread alike (every thread owns one row of the
-tile): 128 columns make 64 packed multiply-adds, 64 three-operand maxima, 128 exponentials, 64
-conversions of pairs and 64 packed adds. Nothing here is a measured step time.
+The counts are those of the source, checked against the compiled kernel (``flash-attn-4`` 4.0.0b27
+for sm_100a, ptxas 13.0 and 13.4): a steady softmax step of the 1-CTA causal kernel is 514
+instructions per warp, of the CTA pair 546 beside 39 that spill. Every thread owns one row, so 128
+columns make 64 packed multiply-adds, 66 maxima, 128 exponentials, 64 conversions of pairs and 64
+packed adds. What the compiler decides and the source leaves open is taken from there too: how many
+TMEM loads are in flight, that P is stored fragment by fragment, that the statistics are signalled
+behind the first exponentials. Nothing here is a measured step time.
 
 Softmax arithmetic is handed to the units in groups of eight columns, the grain at which two warps
 of a sub-partition alternate on its MUFU.
@@ -11,8 +15,10 @@ of a sub-partition alternate on its MUFU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
+from fa4sim.engine.units import Group
 from fa4sim.specs import FP8, FRAGMENT, Design, Machine, Problem
 
 GROUP = 8
@@ -21,28 +27,23 @@ WORD = 4
 
 
 @dataclass(frozen=True)
-class Group:
-    """One group of instructions: issue slots, and cycles on each unit."""
-
-    issue: int
-    mufu: int = 0
-    fma: int = 0
-    alu: int = 0
-
-
-@dataclass(frozen=True)
 class SoftmaxCosts:
     """One softmax step of one warp."""
 
     load_cycles: int
+    """TMEM port time of one load of 32 columns."""
     load_latency: int
-    load_issue: int
+    loads_in_flight: int
+    loads_in_flight_masked: int
     softcap: tuple[Group, ...]
+    """Per 32 columns, as are ``mask`` and ``row_max``."""
     mask: tuple[Group, ...]
     row_max: tuple[Group, ...]
     row_max_by_load: bool
     stats: Group
     stats_latency: int
+    groups_before_stats: int
+    """Groups of exponentials that the compiler puts before the signal to the correction."""
     fragments: tuple[tuple[Group, ...], ...]
     exp2_latency: int
     store_cycles: int
@@ -58,11 +59,13 @@ class CorrectionCosts:
 
     read_cycles: int
     chunks: int
-    rescale_port: int
+    rescale_load: int
+    rescale_store: int
     rescale_latency: int
     rescale_group: Group
     final_port: int
     final_latency: int
+    loads_in_flight: int
     final_group: Group
     final_smem: int
     final_scalar: int
@@ -83,6 +86,8 @@ class MmaCosts:
     pv_first: int
     pv_cycles: int
     pv_smem: int
+    resume: int
+    """From a wait's return to the first MMA it allowed."""
 
 
 def spread(total: float, parts: int) -> list[int]:
@@ -97,6 +102,7 @@ def spread(total: float, parts: int) -> list[int]:
 
 def softmax_costs(problem: Problem, design: Design, machine: Machine) -> SoftmaxCosts:
     """Costs of a softmax step; see the module for the counts."""
+    group = partial(Group, factor=machine.beside_mma_factor)
     n = design.tile_n
     fragments = n // FRAGMENT
     packed = machine.fma_packed_cycles_per_warp
@@ -112,9 +118,9 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
     softcap: tuple[Group, ...] = ()
     if problem.softcap:
         # Per pair: two packed multiplies (into and out of the cap) and two MUFU.TANH.
-        mufu = spread(n * machine.mufu_cycles_per_warp, n // GROUP)
-        fma = spread(n / 2 * 2 * packed, n // GROUP)
-        softcap = tuple(Group(2 * GROUP, mufu=m, fma=f) for m, f in zip(mufu, fma, strict=True))
+        mufu = spread(n * machine.mufu_cycles_per_warp, fragments)
+        fma = spread(n / 2 * 2 * packed, fragments)
+        softcap = tuple(group(2 * FRAGMENT, mufu=m, fma=f) for m, f in zip(mufu, fma, strict=True))
 
     groups = FRAGMENT // GROUP
     scale = spread(n / 2 * packed, n // GROUP)
@@ -123,11 +129,11 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
     index = 0
     for fragment in range(fragments):
         row = []
-        for group in range(groups):
-            emulated = _emulated(design, fragment, group)
+        for part in range(groups):
+            emulated = _emulated(design, fragment, part)
             hardware = GROUP - emulated
             row.append(
-                Group(
+                group(
                     issue=round(
                         GROUP / 2  # scale and subtract
                         + hardware
@@ -137,7 +143,7 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
                     mufu=round(hardware * machine.mufu_cycles_per_warp),
                     fma=scale[index]
                     + round(emulated * machine.exp2_polynomial_fma_cycles_per_warp),
-                    alu=convert[index],
+                    alu=convert[index] + round(emulated * machine.alu_cycles_per_warp),
                 )
             )
             index += 1
@@ -145,14 +151,15 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
 
     dependent = machine.dependent_issue_cycles
     return SoftmaxCosts(
-        load_cycles=-(-n * row_bytes // machine.tmem_load_bytes_per_cycle),
+        load_cycles=-(-FRAGMENT * row_bytes // machine.tmem_load_bytes_per_cycle),
         load_latency=machine.tmem_load_latency_cycles,
-        load_issue=fragments,
+        loads_in_flight=4 if problem.dtype in FP8 else 3,
+        loads_in_flight_masked=2,
         softcap=softcap,
-        mask=tuple(Group(FRAGMENT * 2, alu=alu) for alu in mask_alu),
-        row_max=tuple(Group(round(maxima), alu=alu) for alu in max_alu),
+        mask=tuple(group(FRAGMENT * 2, alu=alu) for alu in mask_alu),
+        row_max=tuple(group(round(maxima), alu=alu) for alu in max_alu),
         row_max_by_load=machine.mufu_cycles_per_warp <= 4 and not problem.softcap,
-        stats=Group(
+        stats=group(
             issue=14,
             mufu=round(machine.mufu_cycles_per_warp),
             fma=round(4 * machine.fma_cycles_per_warp),
@@ -160,13 +167,14 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
         ),
         # Four chains merge, the old maximum joins, difference, scale, exp2, compare, select.
         stats_latency=8 * dependent + machine.mufu_latency_cycles,
+        groups_before_stats=2,
         fragments=tuple(rows),
         exp2_latency=machine.mufu_latency_cycles + dependent,
         store_cycles=max(1, -(-LANES * FRAGMENT * p_bytes // machine.tmem_store_bytes_per_cycle)),
         store_latency=machine.tmem_store_latency_cycles,
         store_issue=2,
-        row_sum=tuple(Group(n // 4, fma=fma) for fma in sum_fma),
-        overhead=Group(12, alu=8),
+        row_sum=tuple(group(n // 4, fma=fma) for fma in sum_fma),
+        overhead=group(38, alu=26),
     )
 
 
@@ -181,6 +189,7 @@ def _emulated(design: Design, fragment: int, group: int) -> int:
 
 def correction_costs(problem: Problem, design: Design, machine: Machine) -> CorrectionCosts:
     """Costs of the correction role: sixteen columns of O per chunk."""
+    group = partial(Group, factor=machine.beside_mma_factor)
     columns = 16
     chunks = design.head_dim_v_padded // columns
     packed = columns / 2 * machine.fma_packed_cycles_per_warp
@@ -188,17 +197,18 @@ def correction_costs(problem: Problem, design: Design, machine: Machine) -> Corr
     store = -(-columns * LANES * WORD // machine.tmem_store_bytes_per_cycle)
     tile = design.tile_m * design.head_dim_v_padded * problem.out_bytes
     return CorrectionCosts(
-        read_cycles=machine.smem_latency_cycles + machine.vote_cycles,
+        # Six instructions from the barrier to the arrival, the vote among them: 43 cycles.
+        read_cycles=machine.smem_latency_cycles + 43,
         chunks=chunks,
-        rescale_port=load + store,
-        rescale_latency=machine.tmem_load_latency_cycles + round(packed),
-        rescale_group=Group(columns // 2 + 2, fma=round(packed)),
+        rescale_load=load,
+        rescale_store=store,
+        rescale_latency=machine.tmem_load_latency_cycles,
+        # 22 cycles of instructions per chunk: eight packed multiplies and the store's issue.
+        rescale_group=group(22, fma=round(packed)),
         final_port=load,
-        final_latency=machine.tmem_load_latency_cycles
-        + round(packed)
-        + round(columns / 2 * machine.convert_cycles_per_warp)
-        + machine.dependent_issue_cycles,
-        final_group=Group(
+        final_latency=machine.tmem_load_latency_cycles,
+        loads_in_flight=2,
+        final_group=group(
             columns + 4,
             fma=round(packed),
             alu=round(columns / 2 * machine.convert_cycles_per_warp),
@@ -236,4 +246,5 @@ def mma_costs(problem: Problem, design: Design, machine: Machine) -> MmaCosts:
         pv_first=pv_first,
         pv_cycles=2 * m * dv * depth // rate,
         pv_smem=-(-32 * (dv // c) // port),
+        resume=machine.mma_resume_cycles,
     )

@@ -202,7 +202,11 @@ class Data:
         memory = self.memory[cta.number]
         first, width = cta.cluster.columns[f"P{mma.stage}"]
         bits = np.ascontiguousarray(memory.tmem[:, first : first + width]).view(np.uint16)
-        p = from_bits16(bits, self.problem.dtype)
+        # Columns not stored yet hold whatever S left there: leave them out.
+        depth = 16
+        used = slice(depth * mma.first_step, depth * (mma.first_step + mma.steps))
+        p = np.zeros(bits.shape, dtype=np.float32)
+        p[:, used] = from_bits16(bits[:, used], self.problem.dtype)
         start, dv = cta.cluster.columns[f"O{mma.stage}"]
         o = memory.tmem[:, start : start + dv]
         zero = mma.step == 0 and mma.first_step == 0

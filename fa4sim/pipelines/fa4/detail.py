@@ -13,7 +13,7 @@ from fa4sim.pipelines.fa4.build import build_cluster
 from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.diagnosis import check_end
-from fa4sim.pipelines.fa4.steady import Proof, SteadyState
+from fa4sim.pipelines.fa4.steady import Proof, SteadyState, is_peer
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.specs import Design, Machine, Problem
 from fa4sim.trace import Trace
@@ -111,25 +111,33 @@ def totals_of(cluster: Cluster, cycles: int) -> Totals:
     units = dict.fromkeys(UNITS, 0.0)
     for cta in cluster.ctas:
         for smsp in cta.smsps:
-            for unit in smsp.units():
-                units[unit.name] += unit.busy / 4
+            for name, busy in smsp.busy().items():
+                units[name] += busy / 4
         units["smem"] += cta.smem_port.busy
         units["tensor"] += cluster.tensor.busy
         totals.l2_bytes += cta.l2.moved
         totals.hbm_bytes += cta.hbm.moved
     totals.units = units
     trace = cluster.core.trace
-    totals.waits = _waits(trace, trace.weights("wait"))
+    totals.waits = waits_of(trace, trace.weights("wait"), len(cluster.ctas) == 2)
     for agent in cluster.agents:
+        if is_peer(agent):
+            continue
         totals.life[agent.role] = totals.life.get(agent.role, 0.0) + agent.died - agent.born
     return totals
 
 
-def _waits(trace: Trace, weights: np.ndarray) -> dict[tuple[str, str], float]:
-    """Waiting cycles by (role, barrier or unit), each row counted ``weights`` times."""
+def waits_of(trace: Trace, weights: np.ndarray, pair: bool) -> dict[tuple[str, str], float]:
+    """Waiting cycles by (role, barrier or unit), each row counted ``weights`` times.
+
+    The MMA warp of a pair's second CTA does nothing but wait for the end; it is left out.
+    """
     wait = trace.wait
     if not len(wait):
         return {}
+    if pair:
+        mma = trace.code("mma")
+        weights = np.where((wait["role"] == mma) & (wait["cta"] % 2 == 1), 0, weights)
     width = len(trace.strings)
     key = wait["role"] * width + wait["on"]
     sums = np.bincount(key, weights=(wait["end"] - wait["start"]) * weights)
@@ -145,14 +153,9 @@ def _per_period(cluster: Cluster, proof: Proof) -> Totals:
     ctas = len(cluster.ctas)
     totals = Totals(sm_cycles=float(proof.cycles * ctas))
     units = dict.fromkeys(UNITS, 0.0)
-    names = [
-        (unit.name, 0.25)
-        for _ in cluster.ctas[0].smsps
-        for unit in cluster.ctas[0].smsps[0].units()
-    ]
-    names.append(("smem", 1.0))
-    for (name, share), busy in zip(names * ctas, proof.units, strict=True):
-        units[name] += share * busy
+    for smsp in proof.units:
+        for name, busy in smsp.items():
+            units[name] += busy / (1 if name == "smem" else 4)
     units["tensor"] += proof.tensor * ctas
     totals.units = units
     totals.l2_bytes = float(sum(proof.moved[0::2]))
@@ -161,8 +164,10 @@ def _per_period(cluster: Cluster, proof: Proof) -> Totals:
     inside = np.zeros(trace.size("wait"), dtype=np.int64)
     (repeat,) = trace.repeats
     inside[repeat.first["wait"] : repeat.last["wait"]] = 1
-    totals.waits = _waits(trace, inside)
+    totals.waits = waits_of(trace, inside, ctas == 2)
+    for key in proof.standing:
+        totals.waits[key] = totals.waits.get(key, 0.0) + proof.cycles
     for agent in cluster.agents:
-        if agent.role in ("softmax0", "softmax1", "correction", "mma", "load", "epilogue"):
+        if not is_peer(agent):
             totals.life[agent.role] = totals.life.get(agent.role, 0.0) + proof.cycles
     return totals

@@ -8,7 +8,6 @@ from fa4sim.engine.agent import Agent
 from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.errors import Deadlock, Hazard, Waiting
 from fa4sim.pipelines.fa4.cluster import Cluster
-from fa4sim.pipelines.fa4.load import LoadRole
 from fa4sim.pipelines.fa4.program import program
 from fa4sim.pipelines.fa4.role import Role
 
@@ -106,8 +105,6 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
     blocks = [tile.blocks for tile in cluster.tiles]
     for agent in cluster.agents:
         assert isinstance(agent, Role)
-        if isinstance(agent, LoadRole) and not agent.first:
-            continue
         counts = _counts(cluster, agent)
         left = agent.waits_done
         for what, name, stage in program(
@@ -119,9 +116,10 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
                 if name == "tmem_dealloc":
                     owner, role = cluster.leader.barriers[name][0], "peer_mma"
                 due[owner.cta, name, stage, role] += counts.get(name, 32)
-            elif what == "commit":
+            elif what in ("commit", "request"):
+                by = "tensor" if what == "commit" else "clc"
                 for cta in cluster.ctas:
-                    due[cta.number, name, stage, "tensor"] += 1
+                    due[cta.number, name, stage, by] += 1
             if what in ("wait", "sync"):
                 if left == 0:
                     break

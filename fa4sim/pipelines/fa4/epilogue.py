@@ -58,4 +58,7 @@ class EpilogueRole(Role):
                 self.cluster.data.store_o(home, stage, tile)
 
         home.tma_store.push(self.o_bytes, self.tile_id, stage, read)
-        yield from self.spend("issue O", "issue", self.machine.tma_issue_cycles, stage)
+        machine = self.machine
+        row = self.design.head_dim_v_padded * self.cluster.problem.out_bytes
+        cycles = machine.tma_issue_cycles + round((row / 128 - 1) * machine.tma_box_cycles)
+        yield from self.spend("issue O", "issue", max(1, cycles), stage)

@@ -16,9 +16,10 @@ from itertools import pairwise
 
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
+from fa4sim.engine.memory import Share
 from fa4sim.pipelines.fa4.build import build_cluster
 from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
-from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of
+from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.tiles import (
     WorkTile,
@@ -104,6 +105,12 @@ def make_plan(problem: Problem, design: Design, machine: Machine) -> Plan:
         rows = sum(packed_rows(problem, design, b) for b in range(problem.batch))
         padding = padding_clusters(rows, design.work_rows, problem.batch, heads, len(tiles))
     _assign_sources(problem, design, machine, tiles, clusters)
+    active = min(clusters, len(tiles) + padding)
+    for i, tile in enumerate(tiles):
+        together = active
+        if lists is not None:  # wave by wave; the last one may leave SMs idle
+            together = min(active, len(tiles) - i // active * active)
+        tiles[i] = tile.at(active_sms=together * design.cta_group)
     return Plan(tiles, clusters, lists, padding)
 
 
@@ -152,14 +159,11 @@ def _assign_sources(
 class ClassRuns:
     """Detailed runs by class, shared by tiles that differ only in their steady stretch."""
 
-    def __init__(
-        self, problem: Problem, design: Design, machine: Machine, seed: int, active_sms: int
-    ) -> None:
+    def __init__(self, problem: Problem, design: Design, machine: Machine, seed: int = 0) -> None:
         self.problem = problem
         self.design = design
         self.machine = machine
         self.seed = seed
-        self.active_sms = active_sms
         self.votes = RescaleVotes(problem, design, seed)
         self.known: dict[object, tuple[int, Totals]] = {}
         self.families: dict[object, list[tuple[int, Detail]]] = {}
@@ -177,26 +181,26 @@ class ClassRuns:
         )
         return (tile.shape, blind)
 
-    def run(self, tiles: Sequence[WorkTile], rested: bool) -> tuple[int, Totals]:
+    def run(self, tiles: Sequence[WorkTile], first_wave: bool) -> tuple[int, Totals]:
         """Cycles and totals of one cluster over ``tiles``."""
-        key = (rested, tuple(self.tile_class(tile) for tile in tiles))
+        key = (first_wave, tuple(self.tile_class(tile) for tile in tiles))
         found = self.known.get(key)
         if found is None and len(tiles) == 1:
-            found = self._derive(tiles[0], rested)
+            found = self._derive(tiles[0], first_wave)
         if found is None:
-            detail = self.simulate(tiles, rested)
+            detail = self.simulate(tiles, first_wave)
             found = (detail.cycles, detail.totals)
             if len(tiles) == 1:
-                family, count = self._family(tiles[0], rested)
+                family, count = self._family(tiles[0], first_wave)
                 self.families.setdefault(family, []).append((count, detail))
         self.known[key] = found
         return found
 
-    def simulate(self, tiles: Sequence[WorkTile], rested: bool) -> Detail:
+    def simulate(self, tiles: Sequence[WorkTile], first_wave: bool) -> Detail:
         """A detailed run, counted."""
         detail = simulate_cluster(
             self.problem, self.design, self.machine, tiles,
-            Surroundings(self.active_sms, rested), seed=self.seed,
+            Surroundings(first_wave, self.design.scheduler == "static_persistent"), seed=self.seed,
         )  # fmt: skip
         self.runs += 1
         self.events += detail.events
@@ -205,7 +209,7 @@ class ClassRuns:
             self.first = detail
         return detail
 
-    def _family(self, tile: WorkTile, rested: bool) -> tuple[object, int]:
+    def _family(self, tile: WorkTile, first_wave: bool) -> tuple[object, int]:
         """The class of a tile without the length of its longest unmasked stretch."""
         runs = list(mask_runs(tile.steps))
         longest = max(range(len(runs)), key=lambda i: runs[i][1])
@@ -214,11 +218,11 @@ class ClassRuns:
         hbm = min(tile.hbm_steps, tile.blocks)
         hbm = -1 if hbm == tile.blocks else hbm
         _, blind = self.tile_class(tile)
-        return (rested, tuple(runs), longest, hbm, tile.kv_sharers, blind), count
+        return (first_wave, tuple(runs), longest, hbm, tile.kv_sharers, blind), count
 
-    def _derive(self, tile: WorkTile, rested: bool) -> tuple[int, Totals] | None:
+    def _derive(self, tile: WorkTile, first_wave: bool) -> tuple[int, Totals] | None:
         """The result of a longer or shorter relative whose steady stretch repeats."""
-        family, count = self._family(tile, rested)
+        family, count = self._family(tile, first_wave)
         for other, detail in self.families.get(family, ()):
             if detail.per_period is None:
                 continue
@@ -243,9 +247,7 @@ def simulate_gpu(
         return GpuResult(0, [], Totals(), 0, None, plan)
     if exact:
         return _exact(problem, design, machine, plan, seed)
-    count = len(plan.lists) if plan.lists is not None else len(plan.tiles) + plan.padding
-    active = min(plan.clusters, count) * design.cta_group
-    classes = ClassRuns(problem, design, machine, seed, active)
+    classes = ClassRuns(problem, design, machine, seed)
     if plan.lists is not None:
         placements = _static(plan, classes, design)
     elif design.scheduler == "dynamic":
@@ -278,14 +280,15 @@ def _static(plan: Plan, classes: ClassRuns, design: Design) -> Placed:
 
 
 def _sequence(classes: ClassRuns, tiles: list[WorkTile]) -> tuple[int, Totals]:
-    """A persistent cluster's list: whole if its tiles are alike, else tile by tile.
+    """A persistent cluster's list: whole if its tiles come in few runs, else tile by tile.
 
     Mixed lists are composed of what each tile adds behind one like its predecessor.
     """
     kinds = [classes.tile_class(tile) for tile in tiles]
-    if len(set(kinds)) == 1 or len(tiles) <= 3:
-        return classes.run(tiles, rested=False)
-    cycles, first = classes.run(tiles[:1], rested=False)
+    changes = sum(a != b for a, b in pairwise(kinds))
+    if changes <= 2:
+        return classes.run(tiles, first_wave=True)
+    cycles, first = classes.run(tiles[:1], first_wave=True)
     totals = Totals()
     totals.add(first)
     for before, tile in pairwise(tiles):
@@ -295,10 +298,12 @@ def _sequence(classes: ClassRuns, tiles: list[WorkTile]) -> tuple[int, Totals]:
     return cycles, totals
 
 
-def _added(classes: ClassRuns, before: WorkTile, tile: WorkTile) -> tuple[int, Totals]:
+def _added(
+    classes: ClassRuns, before: WorkTile, tile: WorkTile, first_wave: bool = True
+) -> tuple[int, Totals]:
     """What ``tile`` adds to a cluster that has just worked on ``before``."""
-    short, without = classes.run([before, before], rested=False)
-    long, whole = classes.run([before, before, tile], rested=False)
+    short, without = classes.run([before, before], first_wave)
+    long, whole = classes.run([before, before, tile], first_wave)
     totals = Totals()
     totals.add(whole)
     totals.add(without, -1)
@@ -312,12 +317,12 @@ def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Mach
     placed: Placed = []
     turnover = machine.cta_turnover_cycles
     if design.cta_group == 2:
-        turnover += machine.cluster_sync_cycles // 3
+        turnover += machine.cta_turnover_pair_cycles
     for number, tile in enumerate(plan.tiles):
         at, slot = heapq.heappop(free)
         first_wave = number < plan.clusters
         start = 0 if first_wave else at + turnover
-        cycles, totals = classes.run([tile], rested=not first_wave)
+        cycles, totals = classes.run([tile], first_wave=first_wave)
         end = start + cycles
         heapq.heappush(free, (end, slot))
         placed.append((Placement(number, slot * design.cta_group, [number], start, end), totals))
@@ -332,30 +337,29 @@ def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Mach
 
 
 def _dynamic(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
-    """Resident clusters that fetch their next tile when they begin one.
+    """Resident clusters that ask for their next tile as they begin one.
 
     A tile's time behind another is taken as what it adds behind one of its own kind.
     """
     grid = min(plan.clusters, len(plan.tiles))
-    placed: list[Placement] = []
-    sums = []
-    heap = []
-    for number in range(grid):
-        cycles, totals = classes.run([plan.tiles[number]], rested=False)
-        placed.append(Placement(number, number * design.cta_group, [number], 0, cycles))
-        part = Totals()
-        part.add(totals)
-        sums.append(part)
-        heap.append((cycles, number))
-    heapq.heapify(heap)
-    for index in range(grid, len(plan.tiles)):
-        end, number = heapq.heappop(heap)
-        tile = plan.tiles[index]
-        added, more = _added(classes, tile, tile)
-        placed[number].tiles.append(index)
-        placed[number].end = end + added
-        sums[number].add(more)
-        heapq.heappush(heap, (end + added, number))
+    placed = [Placement(n, n * design.cta_group, [n], 0, 0) for n in range(grid)]
+    sums = [Totals() for _ in range(grid)]
+    begins = [(0, number) for number in range(grid)]
+    following = grid
+    while begins:
+        begin, number = heapq.heappop(begins)
+        mine = placed[number]
+        tile = plan.tiles[mine.tiles[-1]]
+        if len(mine.tiles) == 1:
+            cycles, totals = classes.run([tile], first_wave=True)
+        else:
+            cycles, totals = _added(classes, tile, tile, first_wave=False)
+        sums[number].add(totals)
+        mine.end = begin + cycles
+        if following < len(plan.tiles):
+            mine.tiles.append(following)
+            following += 1
+            heapq.heappush(begins, (mine.end, number))
     return list(zip(placed, sums, strict=True))
 
 
@@ -369,14 +373,9 @@ def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed:
     grid = len(plan.lists) if plan.lists is not None else min(plan.clusters, len(plan.tiles))
     turnover = machine.cta_turnover_cycles
     if design.cta_group == 2:
-        turnover += machine.cluster_sync_cycles // 3
+        turnover += machine.cta_turnover_pair_cycles
     first: list[Cluster] = []
-
-    def share() -> None:
-        active = sum(len(cluster.ctas) for cluster in running)
-        for cluster in running:
-            for cta in cluster.ctas:
-                cta.l2.sharers = cta.hbm.sharers = max(1, active)
+    l2, hbm = Share(machine.l2_bytes_per_cycle), Share(machine.hbm_bytes_per_cycle)
 
     def fetch() -> WorkTile | None:
         return plan.tiles[waiting.pop()] if waiting else None
@@ -399,28 +398,23 @@ def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed:
             start = core.now
             cluster = build_cluster(
                 core, problem, design, machine, tiles,
-                Surroundings(grid * design.cta_group, rested=wave > 0),
+                Surroundings(shared=(l2, hbm)),
                 first_sm=sm, first_cta=2 * len(placements), seed=seed, fetch=fetch,
             )  # fmt: skip
             if not first:
                 first.append(cluster)
-            for cta in cluster.ctas:
-                for shared in (cta.l2, cta.hbm):
-                    shared.used_until += start
             for agent in cluster.agents:
                 agent.born = start
             placement = Placement(len(placements), sm, [t.index for t in tiles], start, start)
             placements.append(placement)
             running.append(cluster)
-            share()
             yield core.env.all_of([agent.process for agent in cluster.agents])
             check_end(cluster)
             running.remove(cluster)
-            share()
             placement.tiles = [t.index for t in cluster.tiles]
             placement.end = max(agent.died for agent in cluster.agents)
             part = totals_of(cluster, placement.end - start)
-            part.waits = {}
+            part.waits, part.l2_bytes, part.hbm_bytes = {}, 0.0, 0.0
             totals.add(part)
             wave += 1
 
@@ -429,9 +423,9 @@ def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed:
     core.run()
     for cluster in running:
         check_end(cluster)
-    from fa4sim.pipelines.fa4.detail import _waits
-
-    totals.waits = _waits(core.trace, core.trace.weights("wait"))
+    totals.l2_bytes, totals.hbm_bytes = float(l2.moved), float(hbm.moved)
+    pair = design.cta_group == 2
+    totals.waits = waits_of(core.trace, core.trace.weights("wait"), pair)
     cycles = max(p.end for p in placements)
     detail = Detail(first[0], core.trace, cycles, core.events, core.hazards, totals, [])
     return GpuResult(

@@ -20,6 +20,9 @@ from fa4sim.pipelines.fa4.cluster import Cluster, Cta
 from fa4sim.pipelines.fa4.role import Role
 from fa4sim.pipelines.fa4.tiles import WorkTile
 
+#: Width of the widest swizzle, and so of a TMA box.
+SWIZZLE_BYTES = 128
+
 
 class LoadRole(Role):
     """One load warp (with cp.async Q and one Q tile: one of four)."""
@@ -32,12 +35,22 @@ class LoadRole(Role):
         self.k_bytes = design.k_tile_bytes(problem)
         self.v_bytes = design.v_tile_bytes(problem)
         self.q_bytes = design.q_tile_bytes(problem)
+        # With the 128-byte swizzle a box is 128 bytes wide, so a tile takes several.
+        row, v_row = (
+            dim * problem.element_bytes
+            for dim in (design.head_dim_padded, design.head_dim_v_padded // design.cta_group)
+        )
+        self.boxes = {
+            "Q": -(-row // SWIZZLE_BYTES), "K": -(-row // SWIZZLE_BYTES),
+            "V": -(-v_row // SWIZZLE_BYTES),
+        }  # fmt: skip
 
     def run(self) -> Steps:
         """K, Q0, Q1, V of the last block, then K and V of every earlier one."""
         yield from self.start()
         while (tile := (yield from self.next_tile())) is not None:
             self.enter(tile)
+            self.home.share_with(tile.active_sms)
             yield from self.load_kv("K", tile)
             for stage in range(self.design.q_stages):
                 yield from self.load_q(stage, tile)
@@ -58,26 +71,28 @@ class LoadRole(Role):
     def tail(self) -> Steps:
         """Before the CTA may end, every slot and the last Q tile must have been given up."""
         stages = self.design.kv_stages
-        if self.first:
-            for i in range(min(stages, self.ring)):
-                slot = (self.ring + i) % stages
-                phase = (self.ring + i) // stages
-                yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
+        for i in range(min(stages, self.ring)):
+            slot = (self.ring + i) % stages
+            phase = (self.ring + i) // stages
+            yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
         if self.tile:
             last = self.design.q_stages - 1
             yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
 
     def load_kv(self, tensor: str, tile: WorkTile) -> Steps:
         """Acquire the next slot of the ring and send one K or V tile into it."""
-        if not self.first:
-            self.ring += 1
-            return
         stages = self.design.kv_stages
         slot, wrap = self.ring % stages, self.ring // stages
         yield from self.wait(self.barrier("load_KV_empty", slot), wrap, "slot free")
+        # A fast-forward may have moved the ring on while this warp waited.
+        slot, wrap = self.ring % stages, self.ring // stages
         if self.design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap and wrap % 2 == 0:
             # This large tile reaches into what slot 1 held on the wrap before.
             yield from self.wait(self.barrier("load_KV_empty", 1), wrap, "neighbour free")
+            wrap = self.ring // stages
+        if not self.first:  # one warp's elected lane issues for all
+            self.ring += 1
+            return
         size = self.k_bytes if tensor == "K" else self.v_bytes
         if self.home.rank == 0:
             self.arrive("load_KV_full", slot, 1, size * self.design.cta_group)
@@ -90,7 +105,7 @@ class LoadRole(Role):
         def landed(load: Load) -> None:
             buffer.end_fill()
             if self.cluster.data is not None:
-                self.cluster.data.fill_kv(self.home, slot, load)
+                self.cluster.data.fill_kv(self.home, buffer.stage, load)
             full.deliver(load.size)
 
         hbm = size // tile.kv_sharers if self.step < tile.hbm_steps else 0
@@ -99,8 +114,7 @@ class LoadRole(Role):
 
     def load_q(self, stage: int, tile: WorkTile) -> Steps:
         """Acquire sQ[stage] and fetch its rows: by TMA, or by cp.async where rows don't tile."""
-        if self.first:
-            yield from self.wait(self.barrier("load_Q_empty", stage), self.tile, "sQ free")
+        yield from self.wait(self.barrier("load_Q_empty", stage), self.tile, "sQ free")
         buffer = self.home.sq[stage]
         full = self.barrier("load_Q_full", stage)
         what = tag(self.tile, 0)
@@ -109,18 +123,17 @@ class LoadRole(Role):
             self.check_output(stage)
             if by_tma and self.home.rank == 0:
                 self.arrive("load_Q_full", stage, 1, self.q_bytes * self.design.cta_group)
-            buffer.begin_fill("load", "Q", what, self.tile_id, -1)
+            buffer.begin_fill("load", "Q", what, self.tile_id, -1, parts=self.loaders)
         size = self.q_bytes if by_tma else self.q_bytes // self.loaders
 
         def landed(load: Load) -> None:
-            if self.first:
-                buffer.end_fill()
-                if self.cluster.data is not None:
-                    self.cluster.data.fill_q(self.home, stage, load)
+            buffer.end_fill()
+            if self.cluster.data is not None and not buffer.filling:
+                self.cluster.data.fill_q(self.home, stage, load)
             if by_tma:
                 full.deliver(load.size)
             else:
-                full.arrive("load", self.warp, 32)
+                full.arrive("load", self.warp, self.cta, 32)
 
         yield from self.issue("Q", stage, size, size, landed)
 
@@ -137,19 +150,25 @@ class LoadRole(Role):
     ) -> Steps:
         """Hand a tile to the TMA engine (``hbm`` bytes of it from HBM) and spend what it costs."""
         machine = self.machine
-        start = int(self.env.now)
+        start = self.env.cycle
         latency = machine.tma_l2_latency_cycles - machine.mbarrier_resume_cycles
         if hbm:
             latency += machine.tma_hbm_extra_cycles
-        cycles = machine.tma_issue_cycles
+        boxes = self.boxes[tensor]
+        cycles = machine.elect_cycles + machine.mbarrier_arrive_cycles + machine.tma_issue_cycles
+        cycles += round((boxes - 1) * machine.tma_box_cycles)
         if tensor == "Q" and self.design.q_load == "cp_async":
             # One 16-byte copy a lane: rows of the tile times 16-byte pieces, 32 at a time.
             cycles = 4 * (size // 16 // 32)
-        self.home.tma.push(
-            Load(tensor, stage, self.tile_id, self.block, self.tile, self.step, size,
-                 start + latency, hbm, landed)
+        load = Load(
+            tensor, stage, self.tile_id, self.block, self.tile, self.step, size, start + latency,
+            hbm, landed,
         )  # fmt: skip
-        yield from self.spend(f"issue {tensor}", "issue", cycles, stage)
+        self.home.tma.push(load)
+        self.since = start
+        self.smsp.slots(start, 1)
+        yield self.env.timeout(cycles)
+        self.span("issue", f"issue {tensor}", start, cycles, load.stage)
 
     def check_neighbours(self, slot: int, wrap: int, tensor: str, tile: WorkTile) -> None:
         """In the uneven ring a slot overlaps its neighbours of the wrap before."""

@@ -75,7 +75,7 @@ class MmaRole(Role):
 
     def allocate(self) -> Steps:
         """Allocate all of TMEM and publish its address."""
-        yield from self.spend("allocate TMEM", "issue", self.machine.smem_latency_cycles)
+        yield from self.spend("allocate TMEM", "issue", self.machine.tmem_allocate_cycles)
         self.home.tmem_allocated = True
         yield from self.sync("TmemPtr", 1, "TMEM address")
 
@@ -91,7 +91,7 @@ class MmaRole(Role):
                     "softmax, correction",
                     f"mma frees TMEM while warps of CTA {cta.number} still use it",
                 )  # fmt: skip
-        yield from self.spend("free TMEM", "issue", self.machine.smem_latency_cycles)
+        yield from self.spend("free TMEM", "issue", self.machine.tmem_allocate_cycles)
 
     # -- one GEMM ------------------------------------------------------------------------------
 
@@ -146,44 +146,55 @@ class MmaRole(Role):
     ) -> Steps:
         """Queue a run of k-steps and spend what issuing them costs."""
         machine = self.machine
-        ready = int(self.env.now) + machine.elect_cycles + machine.mma_issue_cycles
+        # A run that follows a wait begins a little later than one that follows another run.
+        lead = self.costs.resume if op == "PV" or (stage == 0 and ahead) else 0
+        ready = self.env.cycle + lead + machine.mma_issue_cycles
         self.cluster.tensor.push(
             Mma(op, stage, self.slot(ring), self.tile_id, self.block - ahead, self.tile,
-                self.step + ahead, ready, first, steps, cycles, smem, begin, finish)
+                self.step + ahead, ready, first, steps, cycles, smem, op == "PV", begin,
+                finish)
         )  # fmt: skip
+        block = self.block
+        self.block -= ahead
         yield from self.spend(
-            f"issue {op}", "issue", machine.elect_cycles + steps * machine.mma_issue_cycles, stage
+            f"issue {op}", "issue", lead + steps * machine.mma_issue_cycles, stage
         )
+        self.block = block
 
     # -- commits -------------------------------------------------------------------------------
 
     def commit(self, name: str, stage: int) -> None:
         """tcgen05.commit: arrive on this barrier, in every CTA, when all MMAs so far are done."""
+        barriers = [self.cluster.barrier(name, stage, cta) for cta in self.cluster.ctas]
 
         def land() -> None:
-            for cta in self.cluster.ctas:
-                self.cluster.barrier(name, stage, cta).arrive("tensor", self.warp, 1)
+            for barrier in barriers:
+                barrier.arrive("tensor", self.warp, self.cta, 1)
 
-        self.cluster.tensor.push(Commit(land, ("commit", name, stage)))
+        self.note("commit", name, stage)
+        self.cluster.tensor.push(Commit(land, barriers[0]))
 
     def free_kv(self, ring: int) -> None:
         """Commit that gives a ring slot back to the load warps."""
-        self._release("load_KV_empty", ring % self.design.kv_stages, "ring")
+        slot = ring % self.design.kv_stages
+        self._release("load_KV_empty", slot, [(cta, cta.ring[slot]) for cta in self.cluster.ctas])
 
     def free_q(self, stage: int) -> None:
         """Commit that gives sQ[stage] back to the load warps."""
-        self._release("load_Q_empty", stage, "sq")
+        self._release("load_Q_empty", stage, [(cta, cta.sq[stage]) for cta in self.cluster.ctas])
 
-    def _release(self, name: str, stage: int, buffers: str) -> None:
+    def _release(self, name: str, stage: int, held: list[tuple[Cta, Buffer]]) -> None:
+        barriers = [self.cluster.barrier(name, stage, cta) for cta in self.cluster.ctas]
+
         def land() -> None:
-            for cta in self.cluster.ctas:
-                buffer: Buffer = getattr(cta, buffers)[stage]
+            for (cta, buffer), barrier in zip(held, barriers, strict=True):
                 buffer.release()
                 if self.cluster.data is not None:
                     self.cluster.data.poison(cta, buffer)
-                self.cluster.barrier(name, stage, cta).arrive("tensor", self.warp, 1)
+                barrier.arrive("tensor", self.warp, self.cta, 1)
 
-        self.cluster.tensor.push(Commit(land, ("commit", name, stage)))
+        self.note("commit", name, stage)
+        self.cluster.tensor.push(Commit(land, barriers[0]))
 
     # -- what the tensor pipe finds when it gets there -----------------------------------------
 
@@ -213,7 +224,7 @@ class MmaRole(Role):
 
     def finish_qk(self, mma: Mma) -> None:
         """QK is done: S holds this step."""
-        now = int(self.env.now)
+        now = self.env.cycle
         for cta in self.cluster.ctas:
             cta.sq[mma.stage].end_use()
             cta.ring[mma.slot].end_use()
@@ -248,7 +259,7 @@ class MmaRole(Role):
                         "have rescaled or read it",
                     )  # fmt: skip
                 if region.p_first_use < region.p_birth:
-                    region.p_first_use = int(self.env.now)
+                    region.p_first_use = self.env.cycle
             if last and (late := region.p_last.behind(what)):
                 guard = "P_full_lastsplit" if self.two_parts else "P_full_O_rescaled"
                 self._pipe_hazard(
@@ -268,7 +279,7 @@ class MmaRole(Role):
                 region.o_done = tag(mma.tile, mma.step)
                 cta.record_p(mma)
                 if mma.step == 0:
-                    region.o_birth = int(self.env.now)
+                    region.o_birth = self.env.cycle
 
     def _pipe_hazard(
         self, kind: str, barrier: str, mma: Mma, cta: Cta, other: str, text: str
@@ -293,10 +304,11 @@ class PeerMmaRole(MmaRole):
         yield from self.sync("TmemPtr", 2, "all done with TMEM")
         leader = self.cluster.leader
         barrier = leader.barriers["tmem_dealloc"][0]
+        self.note("arrive", "tmem_dealloc", 0)
         self.core.later(
             self.machine.mbarrier_remote_cycles,
-            lambda: barrier.arrive("peer_mma", self.warp, 32),
+            lambda: barrier.arrive("peer_mma", self.warp, self.cta, 32),
             ("remote", self.key, "tmem_dealloc"),
         )
-        yield from self.spend("free TMEM", "issue", self.machine.smem_latency_cycles)
+        yield from self.spend("free TMEM", "issue", self.machine.tmem_allocate_cycles)
         self.finish()

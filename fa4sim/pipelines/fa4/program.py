@@ -6,7 +6,8 @@ what other implementations of the kernel are compared with. A test checks that e
 follows it to the letter.
 
 Each operation is ``(what, barrier, stage)``: ``wait``, ``arrive``, ``sync`` (a named barrier:
-both), or ``commit`` (an arrival by the tensor pipe when all MMAs so far are done).
+both), ``commit`` (an arrival by the tensor pipe when all MMAs so far are done) or ``request`` (an
+arrival by the work distributor when it answers).
 """
 
 from __future__ import annotations
@@ -227,6 +228,7 @@ def _scheduler(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[
         yield from _tile(design, number)
         if leader:
             yield "wait", "clc_empty", 0
+            yield "request", "clc_full", 0
     yield from _tile(design, len(blocks))
 
 

@@ -58,11 +58,12 @@ class Role(Agent):
     def leave_tmem(self) -> None:
         """Say that this warp is done with TMEM."""
         self.home.tmem_users_left += 1
-        self.barrier("TmemPtr").arrive(self.role, self.warp, 32)
+        self.note("arrive", "TmemPtr", 0)
+        self.barrier("TmemPtr").arrive(self.role, self.warp, self.cta, 32)
 
     def finish(self) -> None:
         """Note when this warp is done."""
-        self.died = int(self.env.now) + self.core.skipped
+        self.died = self.env.cycle + self.core.skipped
 
     # -- tiles ---------------------------------------------------------------------------------
 
@@ -71,6 +72,11 @@ class Role(Agent):
         cluster = self.cluster
         if self.design.scheduler == "dynamic" and self.tile:
             yield from self.wait(self.barrier("clc_full"), self.tile, "next tile")
+            if cluster.answers < self.tile:
+                self.hazard(
+                    "read_before_full", "clc_full", 0, "clc",
+                    f"{self.role} reads the next tile's coordinates before they are there",
+                )  # fmt: skip
             yield from self.spend("read tile", "issue", self.machine.smem_latency_cycles)
             self.arrive("clc_empty", 0, 32, role=self.party)
         if self.tile < len(cluster.tiles):
@@ -102,15 +108,16 @@ class Role(Agent):
         """Arrive now; from the other CTA of a pair the arrival takes its time to cross."""
         barrier = self.cluster.barrier(name, stage, self.home)
         who = role or self.role
+        self.note("arrive", name, stage)
         if self.cluster.is_remote(name, self.home):
             warp = self.warp
             self.core.later(
                 self.machine.mbarrier_remote_cycles,
-                lambda: barrier.arrive(who, warp, count, tx_bytes),
+                lambda: barrier.arrive(who, warp, self.cta, count, tx_bytes),
                 ("remote", self.key, name, stage),
             )
         else:
-            barrier.arrive(who, self.warp, count, tx_bytes)
+            barrier.arrive(who, self.warp, self.cta, count, tx_bytes)
 
     def sync(self, name: str, phase: int, reason: str, count: int = 32) -> Steps:
         """bar.sync: arrive with ``count`` threads and wait for phase ``phase`` of a named barrier.
@@ -120,8 +127,14 @@ class Role(Agent):
         barrier = self.barrier(name)
         if self.role in barrier.dropped_waits:
             return
-        barrier.arrive(self.role, self.warp, count)
-        yield from self.wait(barrier, phase, reason)
+        self.note("sync", name, 0)
+        barrier.arrive(self.role, self.warp, self.cta, count)
+        yield from self.wait(barrier, phase, reason, log=False)
+
+    def note(self, what: str, barrier: str, stage: int) -> None:
+        """Write an operation into the log, if one is kept."""
+        if self.core.log is not None:
+            self.core.log.append((self.key, what, barrier, stage))
 
     def hazard(self, kind: str, barrier: str, stage: int, other: str, text: str) -> None:
         """Report that a region is not in the state this role relies on."""

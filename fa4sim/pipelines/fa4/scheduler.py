@@ -43,9 +43,11 @@ class SchedulerRole(Role):
         def answered() -> None:
             if tile is not None and len(cluster.tiles) == self.tile:
                 cluster.tiles.append(tile)
+            cluster.answers += 1
             for cta in cluster.ctas:
-                cta.barriers["clc_full"][0].arrive("clc", self.warp, 1)
+                cta.barriers["clc_full"][0].arrive("clc", self.warp, self.cta, 1)
 
+        self.note("request", "clc_full", 0)
         self.core.later(self.machine.clc_fetch_cycles, answered, ("clc", self.key))
         yield from self.spend("ask for a tile", "issue", self.machine.tma_issue_cycles)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from fa4sim.engine.agent import Steps
 from fa4sim.engine.buffers import tag
+from fa4sim.engine.units import Group
 from fa4sim.pipelines.fa4.cluster import Cluster, Cta
-from fa4sim.pipelines.fa4.costs import Group
 from fa4sim.pipelines.fa4.role import Role
 from fa4sim.pipelines.fa4.tiles import WorkTile, needs_mask
 from fa4sim.specs import FRAGMENT
@@ -32,6 +32,8 @@ class SoftmaxRole(Role):
         self.first_fragments = cluster.design.p_first_columns // FRAGMENT
         self.acquired = 0
         self.part = 0
+        self.arrivals: list[int] = []
+        self.exp2_kind = self.kind("mufu", "exp2")
 
     def run(self) -> Steps:
         """One softmax step per K/V block, and the final sum per tile."""
@@ -54,56 +56,52 @@ class SoftmaxRole(Role):
         """S in, P out; the row sum only after P has been handed over."""
         costs = self.costs
         data = self.cluster.data
-        masked = needs_mask(tile.steps[self.step])
+        fragments, first = len(costs.fragments), self.first_fragments
+        early = self.design.p_store_early
         yield from self.wait(self.barrier("S_full", self.stage), self.count + 1, "S")
-        yield from self.read_scores()
-        if costs.softcap:
-            yield from self.groups("softcap", "mufu", costs.softcap)
-        if masked:
-            yield from self.groups("mask", "alu", costs.mask)
-        if masked or not costs.row_max_by_load:
-            yield from self.groups("row max", "alu", costs.row_max)
-        group = costs.stats
-        yield from self.work(
-            "stats", "alu", group.issue, mufu=group.mufu, fma=group.fma, alu=group.alu,
-            latency=costs.stats_latency, stage=self.stage,
-        )  # fmt: skip
+        yield from self.read_and_reduce(needs_mask(tile.steps[self.step]))
+        yield from self.work("stats", "alu", costs.stats, costs.stats_latency, self.stage)
         if data is not None:
             data.softmax_stats(self, tile)
-        yield from self.publish(final=False)
-
-        early = self.design.p_store_early
-        fragments = len(costs.fragments)
-        first = self.first_fragments
+        before = costs.groups_before_stats if self.step else 0
         self.part = 0
         while self.part < fragments:
-            yield from self.exp2(costs.fragments[self.part])
+            groups = costs.fragments[self.part]
+            fenced = self.part + 1 in (first, fragments) or not early
+            if self.part == 0:
+                if before:
+                    yield from self.exp2(groups[:before], 0)
+                yield from self.publish(final=False)
+                groups = groups[before:]
+            yield from self.exp2(groups, costs.exp2_latency if fenced else 0)
             self.part += 1
             if early:
-                yield from self.store_p(self.part - 1, self.part)
+                yield from self.store_p(self.part - 1, self.part, fenced)
                 if self.part == first:
                     yield from self.hand_over_first()
         if not early:
-            yield from self.store_p(0, first)
+            yield from self.store_p(0, first, True)
             yield from self.hand_over_first()
             if fragments > first:
-                yield from self.store_p(first, fragments)
+                yield from self.store_p(first, fragments, True)
         if fragments > first:
             yield from self.hand_over_last()
 
         yield from self.acquire_stats()
         yield from self.groups("row sum", "fma", costs.row_sum)
-        group = costs.overhead
-        yield from self.work("loop", "issue", group.issue, alu=group.alu, stage=self.stage)
+        yield from self.work("loop", "issue", costs.overhead, stage=self.stage)
         if data is not None:
             data.softmax_sum(self)
         self.count += 1
 
     # -- the pieces of a step ------------------------------------------------------------------
 
-    def read_scores(self) -> Steps:
-        """S from TMEM into registers, all columns before any arithmetic."""
-        costs, region = self.costs, self.region
+    def read_and_reduce(self, masked: bool) -> Steps:
+        """S from TMEM into registers, 32 columns per load, each reduced as soon as it is there.
+
+        Only some of the loads fit into flight at once: the next is issued when the first has come.
+        """
+        costs, region, env = self.costs, self.region, self.env
         if region.s_full != self.what:
             self.hazard(
                 "read_before_full", "S_full", self.stage, "tensor",
@@ -111,57 +109,91 @@ class SoftmaxRole(Role):
                 "written it",
             )  # fmt: skip
         if region.s_first_use < 0:
-            region.s_first_use = int(self.env.now)
-        yield from self.port(
-            "read S", "tmem", self.smsp.tmem, costs.load_cycles, costs.load_latency,
-            costs.load_issue, self.stage,
-        )  # fmt: skip
-        if self.cluster.data is not None:
-            self.cluster.data.read_scores(self)
-        region.s_read.mark(self.lane, self.what)
-        if region.s_read.all_at(self.what):
-            self.home.record_s(self.stage, self.tile_id, self.block)
+            region.s_first_use = env.cycle
+        loads = len(costs.fragments)
+        flying = costs.loads_in_flight_masked if masked else costs.loads_in_flight
+        reduce = masked or not costs.row_max_by_load
+        self.arrivals = [self.load_scores() for _ in range(min(flying, loads))]
+        self.part = 0
+        while self.part < loads:
+            start = self.since = env.cycle
+            if self.arrivals[0] > start:
+                yield env.timeout(self.arrivals[0] - start)
+                self.span("tmem", "read S", start, env.cycle - start, self.stage)
+            self.arrivals.pop(0)
+            if self.part + flying < loads:
+                self.arrivals.append(self.load_scores())
+            elif not self.arrivals:
+                if self.cluster.data is not None:
+                    self.cluster.data.read_scores(self)
+                region.s_read.mark(self.lane, self.what)
+                if region.s_read.all_at(self.what):
+                    self.home.record_s(self.stage, self.tile_id, self.block)
+            if costs.softcap:
+                yield from self.groups("softcap", "mufu", costs.softcap[self.part : self.part + 1])
+            if masked:
+                yield from self.groups("mask", "alu", costs.mask[self.part : self.part + 1])
+            if reduce:
+                yield from self.groups("row max", "alu", costs.row_max[self.part : self.part + 1])
+            self.part += 1
+
+    def load_scores(self) -> int:
+        """Issue one load of 32 columns; returns when its data will be there."""
+        now = self.env.cycle
+        self.smsp.slots(now, 1)
+        return self.smsp.tmem.reserve(now, self.costs.load_cycles) + self.costs.load_latency
 
     def groups(self, op: str, unit: str, groups: tuple[Group, ...]) -> Steps:
         """Hand groups of instructions to the units one after the other; one span for all."""
-        env, smsp = self.env, self.smsp
-        start = now = int(env.now)
+        timeout, run = self.env.timeout, self.smsp.run
+        start = now = self.since = self.env.cycle
         busy = 0
         for group in groups:
-            end = smsp.run(now, group.issue, group.mufu, group.fma, group.alu)
+            end = run(now, group)
             busy += getattr(group, unit)
             if end > now:
-                yield env.timeout(end - now)
-                now = int(env.now)
+                yield timeout(end - now)
+                now = end
         self.span(unit, op, start, busy, self.stage)
 
-    def exp2(self, groups: tuple[Group, ...]) -> Steps:
-        """Scale, subtract, exponentiate and convert one fragment of 32 columns."""
-        env, run = self.env, self.smsp.run
-        start = now = int(env.now)
-        busy = 0
+    def exp2(self, groups: tuple[Group, ...], latency: int) -> Steps:
+        """Scale, subtract, exponentiate and convert a fragment of 32 columns, or part of one.
+
+        ``latency`` is what the last results need beyond their units' time, where they are waited
+        for; elsewhere the next fragment's instructions hide it.
+        """
+        timeout, run = self.env.timeout, self.smsp.run
+        start = now = self.since = self.env.cycle
+        busy = latency
         last = groups[-1]
         for group in groups:
-            end = run(now, group.issue, group.mufu, group.fma, group.alu)
+            end = run(now, group)
             busy += group.mufu
             if group is last:
-                end += self.costs.exp2_latency
-            yield env.timeout(end - now)
-            now = int(env.now)
-        self.span("mufu", "exp2", start, busy + self.costs.exp2_latency, self.stage)
+                end += latency
+            yield timeout(end - now)
+            now = end
+        self.record(self.exp2_kind, start, busy, self.stage)
 
-    def store_p(self, first: int, last: int) -> Steps:
-        """Store fragments of P over the upper half of S and wait until they are there."""
-        costs, count = self.costs, last - first
-        if first == 0 and self.what not in self.region.p_stored.done:
-            self.region.p_birth = int(self.env.now)
+    def store_p(self, first: int, last: int, fenced: bool) -> Steps:
+        """Store fragments of P over the upper half of S; behind a fence, wait until they are there.
+
+        Stores are visible to PV only after the fence, but their columns are taken at once.
+        """
+        costs, count, region = self.costs, last - first, self.region
+        if first == 0 and self.what not in region.p_stored.done:
+            region.p_birth = self.env.cycle
+        if self.cluster.data is not None:
+            self.cluster.data.store_p(self, first, last)
+        if not fenced:
+            now = self.env.cycle
+            self.smsp.slots(now, count * costs.store_issue)
+            self.smsp.tmem.reserve(now, count * costs.store_cycles)
+            return
         yield from self.port(
             "store P", "tmem", self.smsp.tmem, count * costs.store_cycles, costs.store_latency,
             count * costs.store_issue, self.stage,
         )  # fmt: skip
-        if self.cluster.data is not None:
-            self.cluster.data.store_p(self, first, last)
-        region = self.region
         region.p_stored.mark(self.lane, self.what)
         if last >= self.first_fragments:
             region.p_first.mark(self.lane, self.what)
@@ -198,7 +230,7 @@ class SoftmaxRole(Role):
             region.stats_written.mark(lane, tag(self.tile, self.step))
             if self.cluster.data is not None:
                 self.cluster.data.write_stats(self, final)
-        self.barrier(self.stats_name).arrive(self.role, self.warp, 32)
+        self.arrive(self.stats_name, 0, 32)
         yield from self.spend(
             "arrive stats", "issue", self.machine.named_barrier_arrive_cycles, self.stage
         )
@@ -222,4 +254,5 @@ class SoftmaxRole(Role):
 
     def counters(self) -> tuple[object, ...]:
         """See :meth:`Agent.counters`."""
-        return (self.part,)
+        now = self.env.cycle
+        return (self.part, tuple(max(0, at - now) for at in self.arrivals))

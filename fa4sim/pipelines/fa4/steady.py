@@ -19,30 +19,40 @@ from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any
 
+from fa4sim.engine.agent import Agent
 from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.buffers import tag
 from fa4sim.engine.core import Wake
-from fa4sim.pipelines.fa4.cluster import Cluster
+from fa4sim.pipelines.fa4.cluster import Cluster, Cta
 from fa4sim.pipelines.fa4.role import Role
 from fa4sim.pipelines.fa4.tiles import WorkTile
-from fa4sim.trace import Repeat
+from fa4sim.trace import Repeat, Ring
 
 State = tuple[object, ...]
+
+#: Barriers whose stage is a slot of the K/V ring.
+RING_BARRIERS = ("load_KV_full", "load_KV_empty")
 
 
 @dataclass
 class Moment:
-    """A state and what is needed to repeat the stretch from it."""
+    """A state and what is needed to repeat the stretch from it.
+
+    ``now`` is engine time; ``total`` counts what was skipped before, too.
+    """
 
     now: int
+    total: int
     tile: int
     step: int
     tallies: list[list[int]]
-    barriers: list[tuple[int, list[int], list[int]]]
+    ring: int
+    barriers: list[int]
     stores: list[int]
-    units: list[int]
+    units: list[dict[str, int]]
     moved: list[int]
     tensor_busy: int
+    times: list[int]
     sizes: dict[str, int]
     events: int
 
@@ -52,7 +62,8 @@ class Proof:
     """A repeat that was found in a tile: every ``period`` steps take ``cycles``.
 
     It was seen when the MMA warp stood at ``step`` and the foremost warp at ``lead``; ``times``
-    periods were skipped. ``units``, ``moved`` and ``tensor`` are what one period adds.
+    periods were skipped. ``units``, ``moved`` and ``tensor`` are what one period adds;
+    ``standing`` are the (role, barrier) of warps that wait all through it.
     """
 
     tile: int
@@ -61,9 +72,10 @@ class Proof:
     period: int
     cycles: int
     times: int
-    units: list[int]
+    units: list[dict[str, int]]
     moved: list[int]
     tensor: int
+    standing: list[tuple[str, str]]
 
 
 @dataclass
@@ -98,7 +110,7 @@ class SteadyState:
         steps = [agent.step for agent in moving]
         if min(steps) < low or max(steps) >= high:
             return
-        state = self._state(mma)
+        state = self._state(mma, between_tiles=False)
         before = self.steps_of_state.get(state)
         here = self._moment(mma)
         if before is None:
@@ -112,18 +124,30 @@ class SteadyState:
         self.proofs.append(
             Proof(
                 mma.tile, mma.step, lead, period, here.now - before.now, max(0, times),
-                [b - a for a, b in zip(before.units, here.units, strict=True)],
+                _grown(before.units, here.units),
                 [b - a for a, b in zip(before.moved, here.moved, strict=True)],
                 here.tensor_busy - before.tensor_busy,
+                self._standing(before),
             )
         )  # fmt: skip
         if times > 0:
             self._repeat(before, here, times)
             self.skipped_steps += times * period
 
+    def _standing(self, before: Moment) -> list[tuple[str, str]]:
+        """Who has been waiting since before that moment, and at which barrier."""
+        skipped = self.cluster.core.skipped
+        return [
+            (agent.role, agent.waiting[0].name)
+            for agent in self._roles()
+            if agent.waiting is not None
+            and agent.waiting[2] + skipped < before.total
+            and not is_peer(agent)
+        ]
+
     def _moves(self, agent: Role) -> bool:
         """Whether this warp takes part in the loop over steps."""
-        return agent.role not in ("epilogue", "scheduler", "idle") and not _is_peer(agent)
+        return agent.role not in ("epilogue", "scheduler", "idle") and not is_peer(agent)
 
     def _kind_run(self, tile: WorkTile, step: int) -> tuple[int, int]:
         """The steps around ``step`` that are masked alike, as ``[low, high)``."""
@@ -161,7 +185,7 @@ class SteadyState:
         here_shape = shape(tiles[mma.tile])
         if mma.tile == 0 or shape(tiles[mma.tile - 1]) != here_shape:
             self.tiles_of_state.clear()
-        state = self._state(mma)
+        state = self._state(mma, between_tiles=True)
         before = self.tiles_of_state.get(state)
         here = self._moment(mma)
         if before is None:
@@ -171,10 +195,8 @@ class SteadyState:
         last = mma.tile
         while last + 1 < len(tiles) and shape(tiles[last + 1]) == here_shape:
             last += 1
-        lead = max(
-            (agent.tile for agent in self.cluster.agents if isinstance(agent, Role)), default=0
-        )
-        times = (last - 1 - max(lead, mma.tile)) // period
+        lead = max(agent.tile for agent in self._roles() if not is_peer(agent))
+        times = (last - 1 - lead) // period
         self.tiles_of_state.clear()
         if times > 0 and all(shape(tile) == here_shape for tile in tiles[before.tile : last + 1]):
             self._repeat(before, here, times)
@@ -182,12 +204,29 @@ class SteadyState:
 
     # -- states --------------------------------------------------------------------------------
 
-    def _state(self, mma: Role) -> State:
-        """The cluster relative to the MMA warp's tile and step, in full."""
+    def _state(self, mma: Role, between_tiles: bool) -> State:
+        """The cluster relative to the MMA warp's tile and step, in full.
+
+        Ages belong to it, because they go into the trace; between steps those of things that live
+        as long as a tile do not, because they only grow.
+        """
         cluster = self.cluster
         core = cluster.core
-        now = int(core.env.now)
+        now = core.env.cycle
         base, tile = tag(mma.tile, mma.step), tag(mma.tile, 0)
+        slots = cluster.design.kv_stages
+        # Slots of the ring are alike, so they are counted from where the MMA warp stands; only
+        # the uneven ring's are not.
+        origin = 0 if cluster.design.uneven_kv_ring else mma.ring % slots
+
+        def place(what: object) -> object:
+            if isinstance(what, Barrier):
+                ring = what.name in RING_BARRIERS
+                stage = (what.stage - origin) % slots if ring else what.stage
+                return (what.name, stage, what.cta)
+            assert isinstance(what, int)
+            return (what - origin) % slots
+
         keys: dict[int, object] = {}
         agents = []
         for agent in cluster.agents:
@@ -196,32 +235,42 @@ class SteadyState:
             waits = None
             if agent.waiting is not None:
                 barrier, phase, _ = agent.waiting
-                waits = (barrier.name, barrier.stage, barrier.cta, phase - barrier.completions)
+                waits = (place(barrier), phase - barrier.completions)
+            since = now - agent.since if between_tiles or self._moves(agent) else 0
+            if is_peer(agent):
+                since = 0
             agents.append(
-                (0 if _is_peer(agent) else agent.tile - mma.tile,
+                (0 if is_peer(agent) else agent.tile - mma.tile,
                  agent.step - mma.step if self._moves(agent) else 0,
-                 agent.counters(), waits, _position(agent.steps))
+                 agent.counters(), waits, since, _position(agent.steps))
             )  # fmt: skip
-        wraps = 2 if cluster.design.uneven_kv_ring else 1
-        parts: list[object] = [mma.ring % (wraps * cluster.design.kv_stages), tuple(agents)]
+        wrap = mma.ring % (2 * slots) if cluster.design.uneven_kv_ring else 0
+        parts: list[object] = [wrap, tuple(agents)]
         for cta in cluster.ctas:
             parts.append(
-                tuple(barrier.state() for stages in cta.barriers.values() for barrier in stages)
+                tuple(
+                    barrier.state()
+                    for name, stages in cta.barriers.items()
+                    for barrier in (_rotated(stages, origin) if name in RING_BARRIERS else stages)
+                )
             )
-            parts.append(tuple(buffer.state(base) for buffer in cta.ring))
-            parts.append(tuple(buffer.state(tile) for buffer in (*cta.sq, *cta.so)))
-            parts.append(tuple(region.state(base, tile) for region in cta.tmem))
-            parts.append(cta.tma.state(now, mma.tile, mma.step))
+            ring = _rotated(cta.ring, origin)
+            parts.append(tuple(buffer.state(base, now) for buffer in ring))
+            age = now if between_tiles else None
+            parts.append(tuple(buffer.state(tile, age) for buffer in (*cta.sq, *cta.so)))
+            if between_tiles:
+                parts.append(tuple(now - region.o_birth for region in cta.tmem))
+            parts.append(tuple(region.state(base, tile, now) for region in cta.tmem))
+            parts.append(cta.tma.state(now, mma.tile, mma.step, place))
             parts.append(cta.tma_store.state())
-            parts.append(
-                tuple(max(0, unit.free - now) for smsp in cta.smsps for unit in smsp.units())
-            )
-        parts.append(cluster.tensor.state(now, mma.tile, mma.step))
+            parts.append(tuple(smsp.state(now) for smsp in cta.smsps))
+            parts.append(cta.pressure.running)
+        parts.append(cluster.tensor.state(now, mma.tile, mma.step, place))
         coming = []
         for time, priority, _, event in sorted(core.env._queue):
             who: list[object] = []
             if isinstance(event, Wake):
-                who.append(event.tag)
+                who += [place(part) if isinstance(part, Barrier) else part for part in event.tag]
             for callback in event.callbacks or ():
                 owner = getattr(callback, "__self__", None)
                 who.append(keys.get(id(owner), type(owner).__name__))
@@ -231,22 +280,19 @@ class SteadyState:
 
     def _moment(self, mma: Role) -> Moment:
         cluster = self.cluster
-        barriers = []
-        for barrier in self._barriers():
-            barriers.append(
-                (barrier.completions, list(barrier.arrived_by.values()),
-                 list(barrier.observed.values()))
-            )  # fmt: skip
         return Moment(
-            now=int(cluster.core.env.now),
+            now=cluster.core.env.cycle,
+            total=cluster.core.now,
             tile=mma.tile,
             step=mma.step,
             tallies=[agent.tally() for agent in self._roles()],
-            barriers=barriers,
+            ring=mma.ring,
+            barriers=[barrier.completions for barrier in self._barriers()],
             stores=[n for cta in cluster.ctas for n in (cta.tma_store.issued, cta.tma_store.read)],
-            units=[unit.busy for unit in self._units()],
+            units=self._busy(),
             moved=[share.moved for cta in cluster.ctas for share in (cta.l2, cta.hbm)],
             tensor_busy=cluster.tensor.busy,
+            times=[getattr(owner, name) for owner, name in self._times()],
             sizes=cluster.core.trace.sizes(),
             events=cluster.core.events,
         )
@@ -262,12 +308,22 @@ class SteadyState:
             for barrier in stages
         ]
 
-    def _units(self) -> list[Any]:
-        return [
-            unit
-            for cta in self.cluster.ctas
-            for unit in (*(u for smsp in cta.smsps for u in smsp.units()), cta.smem_port)
-        ]
+    def _busy(self) -> list[dict[str, int]]:
+        """What every unit has worked: per CTA its sub-partitions, then its shared-memory port."""
+        busy = []
+        for cta in self.cluster.ctas:
+            busy += [smsp.busy() for smsp in cta.smsps]
+            busy.append({"smem": cta.smem_port.busy})
+        return busy
+
+    def _times(self) -> list[tuple[Any, str]]:
+        """The moments remembered of what lives as long as a tile, as (owner, attribute)."""
+        places: list[tuple[Any, str]] = []
+        for cta in self.cluster.ctas:
+            for buffer in (*cta.sq, *cta.so):
+                places += [(buffer, name) for name in ("birth", "first_use", "last_use")]
+            places += [(region, "o_birth") for region in cta.tmem]
+        return places
 
     # -- the jump ------------------------------------------------------------------------------
 
@@ -276,21 +332,30 @@ class SteadyState:
         cluster = self.cluster
         core = cluster.core
         tiles, steps = here.tile - before.tile, here.step - before.step
+        ids = cluster.tiles[here.tile].index - cluster.tiles[before.tile].index
+        slots = cluster.design.kv_stages
+        turn = here.ring - before.ring
         phases = {}
+        more: dict[int, int] = {}
         for barrier, old, new in zip(self._barriers(), before.barriers, here.barriers, strict=True):
-            grown = new[0] - old[0]
-            phases[barrier.code, barrier.stage] = grown
-            barrier.completions += times * grown
-            barrier.waiters = [(need + times * grown, wake) for need, wake in barrier.waiters]
-            for role, had, made in zip(barrier.arrived_by, old[1], new[1], strict=True):
-                barrier.arrived_by[role] += times * (made - had)
-            for key, saw, seen in zip(barrier.observed, old[2], new[2], strict=True):
-                barrier.observed[key] += times * (seen - saw)
+            if barrier.name in RING_BARRIERS:
+                grown = (barrier.stage + times * turn) // slots
+            else:
+                phases[barrier.cta, barrier.code, barrier.stage] = new - old
+                grown = times * (new - old)
+            more[id(barrier)] = grown
+            barrier.completions += grown
+            barrier.waiters = [(need + grown, wake) for need, wake in barrier.waiters]
+            for role, per_phase in barrier.parties.items():
+                barrier.arrived_by[role] += grown * per_phase
+            for key in barrier.observed:
+                barrier.observed[key] += grown
         for agent in self._roles():
             if agent.waiting is not None:
                 barrier, phase, since = agent.waiting
-                grown = phases[barrier.code, barrier.stage]
-                agent.waiting = (barrier, phase + times * grown, since)
+                if since + core.skipped < before.total:  # it stood there all the while
+                    since -= times * (here.total - before.total)
+                agent.waiting = (barrier, phase + more[id(barrier)], since)
         for agent, was, tally in zip(self._roles(), before.tallies, here.tallies, strict=True):
             agent.advance([times * (b - a) for a, b in zip(was, tally, strict=True)])
         stores = iter(zip(before.stores, here.stores, strict=True))
@@ -302,32 +367,79 @@ class SteadyState:
                 (target + times * (d - c), wake) for target, wake in cta.tma_store.waiters
             ]
             for buffer in cta.ring:
-                buffer.shift(times * tiles, times * steps)
+                buffer.shift(times * tiles, times * steps, times * ids)
+                buffer.wrap += (buffer.stage + times * turn) // slots
+            self._turn(cta, times * turn)
             for buffer in (*cta.sq, *cta.so):
-                buffer.shift(times * tiles, 0)
+                buffer.shift(times * tiles, 0, times * ids)
             for region in cta.tmem:
                 region.shift(tag(times * tiles, times * steps), tag(times * tiles, 0))
+            for store in cta.tma_store.stores():
+                store.tile_id += times * ids
             for load in cta.tma.loads():
-                load.shift(times * tiles, times * steps)
+                load.shift(times * tiles, times * steps, times * ids)
+                if load.tensor != "Q":
+                    load.stage = (load.stage + times * turn) % slots
         for mma in cluster.tensor.mmas():
-            mma.shift(times * tiles, times * steps)
-        for unit, old_busy, new_busy in zip(self._units(), before.units, here.units, strict=True):
-            unit.busy += times * (new_busy - old_busy)
+            mma.shift(times * tiles, times * steps, times * ids)
+            mma.slot = (mma.slot + times * turn) % slots
+        more_busy = iter(_grown(before.units, here.units))
+        for cta in cluster.ctas:
+            for smsp in cta.smsps:
+                smsp.add_busy({name: times * busy for name, busy in next(more_busy).items()})
+            cta.smem_port.busy += times * next(more_busy)["smem"]
         shares = [share for cta in cluster.ctas for share in (cta.l2, cta.hbm)]
         for share, was_moved, moved in zip(shares, before.moved, here.moved, strict=True):
             share.moved += times * (moved - was_moved)
         cluster.tensor.busy += times * (here.tensor_busy - before.tensor_busy)
-        cycles = here.now - before.now
+        cycles = here.total - before.total
+        for (owner, name), then, at in zip(self._times(), before.times, here.times, strict=True):
+            if at == then and at >= 0:  # born before the period and still there: it stays there
+                setattr(owner, name, at - times * cycles)
         core.skipped += times * cycles
         core.trace.repeats.append(
-            Repeat(before.sizes, here.sizes, times, cycles, -steps, tiles, phases)
+            Repeat(before.sizes, here.sizes, times, cycles, -steps, ids, phases, self._ring(turn))
         )
         self.jumps += 1
 
+    def _turn(self, cta: Cta, by: int) -> None:
+        """Let every slot of the ring, and its barriers, stand ``by`` places further on."""
+        slots = self.cluster.design.kv_stages
+        for name in RING_BARRIERS:
+            stages = cta.barriers[name]
+            stages[:] = _rotated(stages, -by % slots)
+            for stage, barrier in enumerate(stages):
+                barrier.stage = stage
+        cta.ring[:] = _rotated(cta.ring, -by % slots)
+        for stage, buffer in enumerate(cta.ring):
+            buffer.move(stage)
 
-def _is_peer(agent: Role) -> bool:
+    def _ring(self, turn: int) -> Ring:
+        """How the trace's copies of a period move through the ring."""
+        code = self.cluster.core.trace.code
+        names = ("issue K", "issue V", "load K", "load V", "K", "V", *RING_BARRIERS)
+        slots = self.cluster.design.kv_stages
+        return Ring(
+            slots, turn, frozenset(code(name) for name in names),
+            tuple(code(f"sKV[{i}]") for i in range(slots)),
+        )  # fmt: skip
+
+
+def _grown(before: list[dict[str, int]], here: list[dict[str, int]]) -> list[dict[str, int]]:
+    """What each counter has grown by between two moments."""
+    return [
+        {name: new[name] - old[name] for name in new} for old, new in zip(before, here, strict=True)
+    ]
+
+
+def _rotated(items: list[Any], origin: int) -> list[Any]:
+    """``items`` from number ``origin`` on, and round."""
+    return items[origin:] + items[:origin]
+
+
+def is_peer(agent: Agent) -> bool:
     """The MMA warp of a pair's second CTA, which only waits for the end."""
-    return agent.role == "mma" and agent.home.rank != 0
+    return isinstance(agent, Role) and agent.role == "mma" and agent.home.rank != 0
 
 
 def _position(steps: Any) -> tuple[int, ...]:

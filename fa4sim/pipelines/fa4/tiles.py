@@ -16,7 +16,7 @@ class WorkTile:
     ``steps`` are its K/V blocks in processing order with the masking of each. ``head`` counts
     query heads, or K/V heads when they are packed. The K/V of its first ``hbm_steps`` steps comes
     from HBM, for ``kv_sharers`` clusters at once; that of the others is in L2, where somebody
-    else has brought it. Q always comes from HBM.
+    else has brought it. Q always comes from HBM. ``active_sms`` share L2 and HBM while it runs.
     """
 
     index: int
@@ -26,6 +26,7 @@ class WorkTile:
     steps: tuple[BlockStep, ...]
     hbm_steps: int = 0
     kv_sharers: int = 1
+    active_sms: int = 1
 
     @property
     def blocks(self) -> int:
@@ -40,7 +41,12 @@ class WorkTile:
     @property
     def shape(self) -> tuple[object, ...]:
         """What decides how long this tile takes: equal shapes take equal time."""
-        return (mask_runs(self.steps), min(self.hbm_steps, self.blocks), self.kv_sharers)
+        return (
+            mask_runs(self.steps),
+            min(self.hbm_steps, self.blocks),
+            self.kv_sharers,
+            self.active_sms,
+        )
 
     def at(self, **changes: object) -> WorkTile:
         """This tile with some fields changed."""

@@ -1,0 +1,261 @@
+"""``fa4sim check``: does the pipeline compute attention?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4sim.cli import options
+from fa4sim.cli.describe import design_words, problem_words, setup_facts
+from fa4sim.cli.errors import (
+    BadInput,
+    CheckFailed,
+    hazard_facts,
+    hazardous,
+    refusals,
+)
+from fa4sim.cli.output import note, print_json, say, shows_progress
+from fa4sim.numerics import attention_blockwise, attention_float64, round_to
+from fa4sim.simulate import Run, simulate
+from fa4sim.specs import FP8, Design, Problem
+
+#: Largest ‖O − O₆₄‖ / ‖O₆₄‖ that passes. P and O are rounded to the dtype, with a relative error
+#: of at most 2⁻⁸ each in bf16, 1.6e-3 in the mean square: together 2.3e-3 on random inputs. fp16
+#: has three bits more, so an eighth of that.
+LIMITS = {"bf16": 4e-3, "fp16": 5e-4}
+
+#: Scores (query, key and head) that are computed at most; a million take about half a second.
+MOST_SCORES = 2**26
+SCORES_PER_SECOND = 2.0e6
+#: Elements of Q, K, V and O at most.
+MOST_ELEMENTS = 2**27
+#: The float64 reference holds a head's scores at once, several times.
+MOST_SCORES_PER_HEAD = 2**24
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Random Q, K, V and sink logits, values of the problem's dtype."""
+
+    q: Floats
+    k: Floats
+    v: Floats
+    sink: Floats | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the comparison says; ``run`` is the simulated one with its outputs.
+
+    ``rel_err`` is ‖O − O₆₄‖ / ‖O₆₄‖ (Frobenius), ``lse_max_abs_err`` over rows whose LSE is
+    finite in both. ``equals_blockwise`` means every bit of O and LSE.
+    """
+
+    run: Run
+    max_abs_err: float
+    rel_err: float
+    lse_max_abs_err: float
+    equals_blockwise: bool
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        """Bit for bit the blockwise reference, close to float64, and no hazards."""
+        return self.equals_blockwise and self.rel_err <= self.limit and not self.run.hazards
+
+    def facts(self) -> dict[str, Any]:
+        """As plain data."""
+        outputs = self.run.outputs
+        assert outputs is not None
+        return {
+            "max_abs_err": self.max_abs_err,
+            "rel_err": self.rel_err,
+            "rel_err_limit": self.limit,
+            "lse_max_abs_err": self.lse_max_abs_err,
+            "equals_blockwise": self.equals_blockwise,
+            "ok": self.ok,
+            "rescales": outputs.rescales,
+            "votes": outputs.votes,
+            "hazards": hazard_facts(self.run.hazards),
+            "events": self.run.report.events,
+        }
+
+    def words(self) -> str:
+        """Over a few lines."""
+        outputs = self.run.outputs
+        assert outputs is not None
+        bits = "equal, bit for bit" if self.equals_blockwise else "DIFFERENT"
+        far = "" if self.rel_err <= self.limit else ": TOO FAR"
+        return "\n".join([
+            f"blockwise reference (float32, {self.run.problem.dtype}, the kernel's order): {bits}",
+            f"float64 reference: relative error {self.rel_err:.2e} of {self.limit:.0e}{far}, "
+            f"largest {self.max_abs_err:.2e}, LSE {self.lse_max_abs_err:.2e}",
+            f"output rescales: {outputs.rescales:,} done of {outputs.votes:,} votes",
+            f"hazards: {len(self.run.hazards) or 'none'}",
+        ])  # fmt: skip
+
+
+@click.command(
+    epilog=options.examples(
+        "fa4sim check",
+        "fa4sim check --heads 4 --kv-heads 2 --seqlen-q 300 --seqlen-k 700 --causal",
+        "fa4sim check --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
+        "fa4sim check --set rescale_threshold=0 --set p_first_columns=128",
+        "fa4sim check --break swap_slots:load_KV_full",
+    )
+)
+@options.problem_options(options.SMALL)
+@options.machine_option()
+@options.set_option()
+@options.seed_option()
+@options.break_option()
+@options.json_option()
+def check(as_json: bool, seed: int, **given: Any) -> None:
+    """Compute with real arrays and compare with the references.
+
+    Inputs are standard normal numbers drawn with --seed. The output of the simulated warps must
+    equal the blockwise reference bit for bit, and the float64 one to 4e-3 (bf16) or 5e-4 (fp16) in
+    ‖O − O₆₄‖ / ‖O₆₄‖, and there must be no hazard. Otherwise the exit code is 1, or 3 for a
+    hazard or a deadlock.
+    """
+    setup = options.Request.of(given, options.SMALL).build()
+    seconds = check_size(setup.problem)
+    if seconds > 5 and shows_progress():
+        note(f"computing every score twice; about {seconds:.0f} s")
+    started = time.perf_counter()
+    verdict = compare_with_references(setup, seed)
+    wall_s = time.perf_counter() - started
+    facts = {**verdict.facts(), "wall_s": wall_s, "seed": seed, **setup_facts(setup)}
+    if not as_json:
+        say(f"{setup.machine.name}: {problem_words(setup.problem)}")
+        say(f"design: {design_words(setup.design)}\n")
+        say(verdict.words())
+        say(f"\n{'ok' if verdict.ok else 'FAILED'} in {wall_s:.1f} s")
+    if verdict.run.hazards:
+        raise hazardous(verdict.run.hazards, facts)
+    if not verdict.ok:
+        raise CheckFailed(f"check failed: {failed_because(verdict)}", facts)
+    if as_json:
+        print_json(facts)
+
+
+def failed_because(verdict: Verdict) -> str:
+    """Why a verdict is not ok, in words."""
+    reasons = []
+    if not verdict.equals_blockwise:
+        reasons.append("the output differs from the blockwise reference")
+    if not verdict.rel_err <= verdict.limit:
+        reasons.append(f"relative error {verdict.rel_err:.2e} is above {verdict.limit:.0e}")
+    return " and ".join(reasons)
+
+
+def check_size(problem: Problem) -> float:
+    """About how many seconds the check takes. Raises a usage failure if it is too many."""
+    if problem.dtype in FP8:
+        raise BadInput(
+            f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
+            "check bf16 or fp16"
+        )
+    assert problem.seqlen_k is not None and problem.kv_heads is not None
+    per_head = max(q * k for q, k in map(problem.lengths, range(problem.batch)))
+    scores = problem.heads * sum(q * k for q, k in map(problem.lengths, range(problem.batch)))
+    elements = (
+        problem.batch
+        * (problem.head_dim + problem.dim_v)
+        * (problem.seqlen_q * problem.heads + problem.seqlen_k * problem.kv_heads)
+    )
+    seconds = scores / SCORES_PER_SECOND
+    if scores > MOST_SCORES or per_head > MOST_SCORES_PER_HEAD or elements > MOST_ELEMENTS:
+        raise BadInput(
+            f"{problem.heads} heads x batch {problem.batch} x {problem.seqlen_q} x "
+            f"{problem.seqlen_k} are {scores:,} scores, about {seconds:,.0f} s; a check computes "
+            f"every one, so it takes at most {MOST_SCORES:,} in all, {MOST_SCORES_PER_HEAD:,} per "
+            f"head and {MOST_ELEMENTS:,} elements of Q, K, V and O. Lower heads, batch or lengths"
+        )
+    return seconds
+
+
+def random_inputs(problem: Problem, seed: int) -> Inputs:
+    """Standard normal inputs of a problem's shapes, rounded to its dtype."""
+    assert problem.seqlen_k is not None and problem.kv_heads is not None
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape: int) -> Floats:
+        return round_to(rng.standard_normal(shape, dtype=np.float32), problem.dtype)
+
+    q = normal(problem.batch, problem.seqlen_q, problem.heads, problem.head_dim)
+    k = normal(problem.batch, problem.seqlen_k, problem.kv_heads, problem.head_dim)
+    v = normal(problem.batch, problem.seqlen_k, problem.kv_heads, problem.dim_v)
+    return Inputs(q, k, v, normal(problem.heads) if problem.sink else None)
+
+
+def compare_with_references(setup: options.Setup, seed: int) -> Verdict:
+    """Run random arrays through the pipeline and through both references."""
+    problem, design = setup.problem, setup.design
+    inputs = random_inputs(problem, seed)
+    with refusals(), np.errstate(all="ignore"):  # a broken design computes on poison
+        run = simulate(
+            problem, design, setup.machine, arrays=(inputs.q, inputs.k, inputs.v),
+            sink=inputs.sink, seed=seed, on_hazard="record",
+        )  # fmt: skip
+    outputs = run.outputs
+    assert outputs is not None
+    out, lse = blockwise(problem, design, inputs)
+    exact, exact_lse = attention_float64(
+        inputs.q, inputs.k, inputs.v, sink=inputs.sink, **_mask_options(problem)
+    )
+    difference = outputs.out.astype(np.float64) - exact
+    norm = float(np.linalg.norm(exact))
+    off = float(np.linalg.norm(difference))
+    finite = np.isfinite(outputs.lse) & np.isfinite(exact_lse)
+    return Verdict(
+        run,
+        max_abs_err=float(np.max(np.abs(difference), initial=0.0)),
+        rel_err=off / norm if norm else (0.0 if off == 0 else float("inf")),
+        lse_max_abs_err=float(
+            np.max(np.abs(outputs.lse[finite] - exact_lse[finite]), initial=0.0)
+        ),
+        equals_blockwise=np.array_equal(outputs.out, out) and np.array_equal(outputs.lse, lse),
+        limit=LIMITS[problem.dtype],
+    )  # fmt: skip
+
+
+def blockwise(problem: Problem, design: Design, inputs: Inputs) -> tuple[Floats, Floats]:
+    """The blockwise reference with the parameters of a design."""
+    out, lse = attention_blockwise(
+        inputs.q,
+        inputs.k,
+        inputs.v,
+        sink=inputs.sink,
+        dtype=problem.dtype,
+        tile_m=design.tile_m,
+        tile_n=design.tile_n,
+        q_stage=design.q_stages,
+        threshold=design.rescale_threshold,
+        emulation_freq=design.exp2_period,
+        emulation_res=design.exp2_emulated,
+        emulation_start=design.exp2_first_fragment,
+        emulation_degree=design.exp2_degree,
+        pack_gqa=design.pack_gqa,
+        split_pv=design.p_first_columns / design.tile_n,
+        **_mask_options(problem),
+    )
+    return out, lse
+
+
+def _mask_options(problem: Problem) -> dict[str, Any]:
+    return {
+        "causal": problem.causal,
+        "window": problem.window,
+        "softmax_scale": problem.softmax_scale,
+        "softcap": problem.softcap,
+        "seqlens_q": problem.seqlens_q,
+        "seqlens_k": problem.seqlens_k,
+    }

@@ -1,0 +1,149 @@
+"""Problems, designs, machines and reports, in words for people and as plain data for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from textwrap import indent
+from typing import Any
+
+from fa4sim.cli.options import Setup
+from fa4sim.cli.output import table
+from fa4sim.simulate import Report, Wait
+from fa4sim.specs import Design, Machine, Problem
+
+MOST_WAITS_SHOWN = 10
+LEAST_SHARE_SHOWN = 0.01
+_BAR = 30
+
+#: Named barriers of which every softmax warp has one of its own.
+PER_WARP = "SoftmaxStatsW"
+
+
+def problem_words(problem: Problem) -> str:
+    """The problem in one line."""
+    lengths = f"{problem.seqlen_q:,} × {problem.seqlen_k:,}"
+    if problem.varlen:
+        lengths = f"lengths up to {lengths}"
+    parts = [f"batch {problem.batch}", _heads(problem), lengths, _dims(problem), problem.dtype]
+    if problem.causal:
+        parts.append("causal")
+    if problem.window is not None:
+        left, right = ("∞" if side is None else str(side) for side in problem.window)
+        parts.append(f"window {left},{right}")
+    if problem.sink:
+        parts.append("sink")
+    if problem.softcap:
+        parts.append(f"softcap {problem.softcap:g}")
+    if problem.softmax_scale is not None:
+        parts.append(f"softmax scale {problem.softmax_scale:g}")
+    return ", ".join(parts)
+
+
+def _heads(problem: Problem) -> str:
+    text = f"{problem.heads} head{'s' if problem.heads != 1 else ''}"
+    return text if problem.group == 1 else f"{text} on {problem.kv_heads} K/V"
+
+
+def _dims(problem: Problem) -> str:
+    if problem.head_dim == problem.dim_v:
+        return f"head dim {problem.head_dim}"
+    return f"head dims {problem.head_dim} and {problem.dim_v}"
+
+
+def design_words(design: Design) -> str:
+    """The design in one line."""
+    parts = [
+        f"{design.q_stages} Q tile{'s' if design.q_stages > 1 else ''} of {design.tile_m} rows",
+        f"K/V blocks of {design.tile_n} in {design.kv_stages} slots",
+        "CTA pairs" if design.cta_group == 2 else "single CTAs",
+        f"{design.scheduler} scheduler",
+        f"{design.emulated_share:.0%} of exponentials by polynomial",
+        f"rescale threshold {design.rescale_threshold:g}",
+        f"P in {'two parts' if design.p_first_columns < design.tile_n else 'one part'}",
+        f"{design.epilogue} epilogue",
+    ]
+    if design.pack_gqa:
+        parts.append("packed heads")
+    parts += [f"BROKEN: {_fault_words(design)}"] if design.faults else []
+    return ", ".join(parts)
+
+
+def _fault_words(design: Design) -> str:
+    return "; ".join(
+        f"{fault.kind} at {fault.barrier}"
+        + ("" if fault.stage is None else f"[{fault.stage}]")
+        + ("" if fault.role is None else f" of {fault.role}")
+        for fault in design.faults
+    )
+
+
+def report_words(report: Report, machine: Machine) -> str:
+    """The figures of a run, over several lines."""
+    units = sorted(report.units.items(), key=lambda item: -item[1])
+    unit_rows = [[name, f"{busy:.1%}", "█" * round(busy * _BAR)] for name, busy in units]
+    shares = together(report.waits)
+    shown = [wait for wait in shares if wait[2] >= LEAST_SHARE_SHOWN][:MOST_WAITS_SHOWN]
+    wait_rows = [[role, barrier, f"{share:.1%}"] for role, barrier, share in shown]
+    left = len(shares) - len(shown)
+    lines = [
+        f"time        {report.time_us:,.1f} µs, of which launch {report.launch_us:.1f} µs",
+        f"throughput  {report.tflops:,.0f} TFLOP/s",
+        f"kernel      {report.cycles:,} cycles at {machine.clock_hz / 1e9:.2f} GHz, "
+        f"{report.ctas} CTAs on {report.sms} SMs",
+        "",
+        "units, busy (mean over SMs and span)",
+        indent(table(["unit", "busy", ""], unit_rows, left=["unit", ""]), "  "),
+        "",
+        "longest waits, as part of the role's life",
+        indent(table(["role", "waits for", "share"], wait_rows, ["role", "waits for"]), "  "),
+    ]
+    if left > 0:
+        lines.append(f"  and {left} shorter; --json lists them all")
+    lines += [
+        "",
+        f"bottleneck: {report.bottleneck}",
+        "",
+        f"simulated in {report.wall_s:.2f} s: {report.events:,} events, "
+        f""
+        f"{report.detailed_runs} detailed run{'s' if report.detailed_runs != 1 else ''}",
+    ]
+    return "\n".join(lines)
+
+
+def together(waits: Iterable[Wait]) -> list[tuple[str, str, float]]:
+    """``(role, barrier, share)``, longest first; the eight SoftmaxStatsW, one per warp, as two.
+
+    >>> together([Wait("correction", f"SoftmaxStatsW{i}", 10.0, 0.125) for i in range(5)])
+    [('correction', 'SoftmaxStatsW0 to 3', 0.5), ('correction', 'SoftmaxStatsW4 to 7', 0.125)]
+    """
+    shares: dict[tuple[str, str], float] = {}
+    for wait in waits:
+        barrier = wait.barrier
+        if barrier.startswith(PER_WARP):
+            stage = int(barrier.removeprefix(PER_WARP)) // 4
+            barrier = f"{PER_WARP}{4 * stage} to {4 * stage + 3}"
+        shares[wait.role, barrier] = shares.get((wait.role, barrier), 0.0) + wait.share
+    rows = [(role, barrier, share) for (role, barrier), share in shares.items()]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def report_facts(report: Report) -> dict[str, Any]:
+    """A report as plain data."""
+    facts = dataclasses.asdict(report)
+    facts["waits"] = [dataclasses.asdict(wait) for wait in report.waits]
+    return facts
+
+
+def setup_facts(setup: Setup) -> dict[str, Any]:
+    """``problem``, ``design`` and ``machine`` as plain data, enough to repeat a run."""
+    machine = {
+        spec.name: getattr(setup.machine, spec.name)
+        for spec in dataclasses.fields(setup.machine)
+        if spec.name != "origins"
+    }
+    return {
+        "problem": dataclasses.asdict(setup.problem),
+        "design": dataclasses.asdict(setup.design),
+        "machine": machine,
+    }

@@ -1,0 +1,235 @@
+"""The options that commands share, and how they become a problem, a design and a machine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from fa4sim.cli.errors import BadInput, refusals
+from fa4sim.cli.faults import parse_faults
+from fa4sim.cli.fields import Settings
+from fa4sim.cli.literals import assignments, literal
+from fa4sim.specs import Design, Machine, Problem, as_window, machine_named
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+#: What a problem option stands at if it is not given: the demo problem of the project.
+DEFAULTS: Mapping[str, Any] = {"batch": 4, "heads": 16, "seqlen_q": 8192}
+
+#: With arrays every score is computed, so a check starts from something small.
+SMALL: Mapping[str, Any] = {"batch": 1, "heads": 2, "seqlen_q": 1024}
+
+# Fields of the problem that --seqlens FILE determines.
+_FROM_FILE = ("seqlen_q", "seqlen_k", "seqlens_q", "seqlens_k")
+
+
+def problem_options(defaults: Mapping[str, Any] = DEFAULTS) -> Callable[[Command], Command]:
+    """Options that say what to compute, with these defaults shown in the help."""
+
+    def number(name: str, field: str, text: str, otherwise: str | None = None) -> Any:
+        shown = otherwise if otherwise is not None else str(defaults[field])
+        return click.option(name, field, type=int, help=f"{text} [default: {shown}]", metavar="N")
+
+    options = [
+        number("--batch", "batch", "Sequences."),
+        number("--heads", "heads", "Query heads."),
+        number("--kv-heads", "kv_heads", "K/V heads; they divide the query heads.", "as --heads"),
+        number("--seqlen-q", "seqlen_q", "Queries per sequence."),
+        number("--seqlen-k", "seqlen_k", "Keys per sequence.", "as --seqlen-q"),
+        number("--head-dim", "head_dim", "Head dimension of Q and K.", "128"),
+        number("--head-dim-v", "head_dim_v", "Head dimension of V and O.", "as --head-dim"),
+        click.option(
+            "--dtype", help="bf16, fp16, e4m3 or e5m2. [default: bf16]", metavar="NAME"
+        ),
+        click.option(
+            "--causal", is_flag=True, default=None, help="Causal mask, bottom-right aligned."
+        ),
+        click.option(
+            "--window", metavar="L,R",
+            help="Sliding window: L keys left and R right of the diagonal; empty is unbounded.",
+        ),
+        click.option("--sink", is_flag=True, default=None, help="A learnable sink per head."),
+        click.option(
+            "--softcap", type=float, metavar="X", help="Cap scores at ±X. [default: off]"
+        ),
+        click.option(
+            "--seqlens", metavar="FILE",
+            help='Lengths by sequence: JSON {"q": […], "k": […]} or CSV with the header q,k.',
+        ),
+    ]  # fmt: skip
+    return _together(options)
+
+
+def machine_option() -> Callable[[Command], Command]:
+    """``--machine``."""
+    return _together([
+        click.option(
+            "--machine", default="b200", show_default=True, metavar="NAME",
+            help="The GPU; `fa4sim machines` lists them.",
+        )
+    ])  # fmt: skip
+
+
+def set_option() -> Callable[[Command], Command]:
+    """``--set``."""
+    return _together([
+        click.option(
+            "--set", "settings", multiple=True, metavar="NAME=VALUE",
+            help="Set a field of the design (kv_stages=3), of the problem (softmax_scale=0.1) or "
+            "a constant of the machine (machine.clock_hz=1.7e9). Repeat for more.",
+        )
+    ])  # fmt: skip
+
+
+def seed_option() -> Callable[[Command], Command]:
+    """``--seed``."""
+    return _together([
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+            help="Of everything that is drawn.",
+        )
+    ])  # fmt: skip
+
+
+def break_option() -> Callable[[Command], Command]:
+    """``--break``."""
+    return _together([
+        click.option(
+            "--break", "faults", multiple=True, metavar="KIND:BARRIER[:STAGE[:ROLE]]",
+            help="Put a fault in on purpose and see what it does: KIND is drop_arrival, drop_wait, "
+            "count_plus_one, count_minus_one or swap_slots. Repeat for more.",
+        )
+    ])  # fmt: skip
+
+
+def json_option() -> Callable[[Command], Command]:
+    """``--json``."""
+    return _together([
+        click.option(
+            "--json", "as_json", is_flag=True,
+            help="Print one JSON object and nothing else on standard output.",
+        )
+    ])  # fmt: skip
+
+
+def examples(*lines: str) -> str:
+    """An epilog that shows ``lines`` as they stand."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a command runs: a problem, a design and a machine."""
+
+    problem: Problem
+    design: Design
+    machine: Machine
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the options ask for, before it is put together: a machine's name and settings.
+
+    ``fixed`` came from options of their own, so ``--set`` must not set the same fields again.
+    """
+
+    machine: str
+    fixed: Settings
+    settings: Settings
+    defaults: Mapping[str, Any]
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], defaults: Mapping[str, Any] = DEFAULTS) -> Request:
+        """The request in a command's parameters. Raises a usage failure for what cannot be read."""
+        written = assignments(given.get("settings") or ())
+        values = {name: literal(name, text) for name, text in written.items()}
+        return cls(
+            given.get("machine", "b200"),
+            problem_settings(given),
+            Settings.of(values),
+            defaults,
+            tuple(given.get("faults") or ()),
+        )
+
+    def with_settings(self, extra: Settings, machine: str | None = None) -> Request:
+        """The same request with further settings on top."""
+        return Request(
+            self.machine if machine is None else machine,
+            self.fixed, extra.over(self.settings), self.defaults, self.faults,
+        )  # fmt: skip
+
+    def build(self) -> Setup:
+        """Put problem, design and machine together.
+
+        Raises a usage failure with the message of whoever refuses.
+        """
+        self._check_not_twice()
+        values = {**self.fixed.problem, **self.settings.problem}
+        by_sequence = any(values.get(name) is not None for name in ("seqlens_q", "seqlens_k"))
+        for name, value in self.defaults.items():
+            if by_sequence and name in ("batch", *_FROM_FILE):
+                continue
+            values.setdefault(name, value)
+        with refusals():
+            machine = machine_named(self.machine)
+            if self.settings.machine:
+                machine = machine.with_constants(**self.settings.machine)
+            problem = Problem(**values)
+            design = Design.for_problem(problem, machine, **self.settings.design)
+            if self.faults:
+                faults = parse_faults(self.faults, design)
+                design = design.replace(problem, machine, faults=faults)
+        return Setup(problem, design, machine)
+
+    def _check_not_twice(self) -> None:
+        for name, value in self.settings.problem.items():
+            if name in self.fixed.problem:
+                raise BadInput(
+                    f"{name} is given twice: by its own option ({self.fixed.problem[name]!r}) "
+                    f"and by --set ({value!r})"
+                )
+
+
+_PROBLEM_OPTIONS = (
+    *("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v"),
+    *("dtype", "causal", "sink", "softcap"),
+)
+
+
+def problem_settings(given: Mapping[str, Any]) -> Settings:
+    """The problem fields that were given as options. Raises a usage failure quoting the value."""
+    values = {name: given[name] for name in _PROBLEM_OPTIONS if given.get(name) is not None}
+    with refusals():
+        if given.get("window") is not None:
+            values["window"] = as_window(given["window"])
+        if given.get("seqlens") is not None:
+            values.update(_lengths(given["seqlens"], values))
+    return Settings(problem=values)
+
+
+def _lengths(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("seqlen_q", "seqlen_k"):
+        if name in values:
+            raise BadInput(
+                f"--{name.replace('_', '-')} {values[name]} and --seqlens {path!r} contradict each "
+                "other: the file holds the lengths"
+            )
+    q, k = Problem.lengths_from_file(path)
+    if "batch" in values and values["batch"] != len(q):
+        raise BadInput(
+            f"--batch {values['batch']} contradicts --seqlens {path!r}, which holds "
+            f"{len(q)} sequences; leave --batch out"
+        )
+    return {"seqlens_q": q, "seqlens_k": k}

@@ -1,0 +1,102 @@
+"""``fa4sim run``: how long a problem takes, and what holds it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fa4sim.cli import options
+from fa4sim.cli.describe import (
+    design_words,
+    problem_words,
+    report_facts,
+    report_words,
+    setup_facts,
+)
+from fa4sim.cli.errors import BadInput, hazard_facts, hazardous, refusals
+from fa4sim.cli.output import note, print_json, say, shows_progress
+from fa4sim.simulate import Run, simulate
+from fa4sim.specs import Design, Problem
+
+#: More work than this takes many minutes and gigabytes, for figures that no longer change.
+MOST_WORK_TILES = 1_000_000
+MOST_BLOCKS = 100_000
+
+
+@click.command(
+    epilog=options.examples(
+        "fa4sim run",
+        "fa4sim run --batch 1 --heads 32 --kv-heads 8 --seqlen-q 16384 --causal",
+        "fa4sim run --set kv_stages=2 --set exp2_period=0 --json",
+        "fa4sim run --machine b300 --set machine.clock_hz=1.7e9",
+        "fa4sim run --seqlens lengths.csv --causal",
+        "fa4sim run --heads 1 --seqlen-q 512 --break drop_arrival:S_full",
+    )
+)
+@options.problem_options()
+@options.machine_option()
+@options.set_option()
+@options.seed_option()
+@click.option("--exact", is_flag=True, help="Simulate every CTA, not one per class of work (slow).")
+@options.break_option()
+@options.json_option()
+def run(as_json: bool, seed: int, exact: bool, **given: Any) -> None:
+    """Simulate a GPU: time, units, waits, bottleneck.
+
+    Without options it runs batch 4, 16 heads, 8192 × 8192, head dim 128, bf16 with the design
+    the kernel itself would choose on a B200.
+
+    A hazard on the way (two things that must not happen together) ends with exit code 3 after the
+    report, a deadlock with exit code 3 and who waits for what.
+    """
+    setup = options.Request.of(given).build()
+    check_size(setup.problem, setup.design)
+    if exact and shows_progress():
+        note("simulating every CTA; this can take minutes (Ctrl-C stops it)")
+    with refusals():
+        result = simulate(
+            setup.problem, setup.design, setup.machine, seed=seed, exact=exact, on_hazard="record"
+        )
+    facts = run_facts(result, setup)
+    if not as_json:
+        say(f"{setup.machine.name}: {problem_words(setup.problem)}")
+        say(f"design: {design_words(setup.design)}\n")
+        say(report_words(result.report, setup.machine))
+    if result.hazards:
+        raise hazardous(result.hazards, facts)
+    if as_json:
+        print_json(facts)
+
+
+def run_facts(result: Run, setup: options.Setup) -> dict[str, Any]:
+    """A run as plain data: the report's figures, hazards, and what was run."""
+    return {
+        **report_facts(result.report),
+        "hazards": hazard_facts(result.hazards),
+        **setup_facts(setup),
+    }
+
+
+def check_size(problem: Problem, design: Design) -> None:
+    """Raise a usage failure if simulating this problem would take hours."""
+    assert problem.seqlen_k is not None and problem.kv_heads is not None
+    heads = problem.kv_heads if design.pack_gqa else problem.heads
+    packed = problem.group if design.pack_gqa else 1
+    rows = design.work_rows * design.cta_group
+    if problem.seqlens_q is None:
+        per_head = problem.batch * -(-problem.seqlen_q * packed // rows)
+    else:
+        per_head = sum(-(-length * packed // rows) for length in problem.seqlens_q)
+    if per_head * heads > MOST_WORK_TILES:
+        raise BadInput(
+            f"batch {problem.batch}, {problem.heads} heads and seqlen_q {problem.seqlen_q} make "
+            f"{per_head * heads:,} work tiles; at most {MOST_WORK_TILES:,} are simulated, so lower "
+            "one of them"
+        )
+    blocks = -(-problem.seqlen_k // design.tile_n)
+    if blocks > MOST_BLOCKS:
+        raise BadInput(
+            f"seqlen_k {problem.seqlen_k} makes {blocks:,} K/V blocks of {design.tile_n} keys; "
+            f"at most {MOST_BLOCKS:,} are simulated, so lower it"
+        )

@@ -1,0 +1,169 @@
+"""``fa4sim timeline``: one CTA as a picture or as a trace for Perfetto."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fa4sim.cli import options
+from fa4sim.cli.describe import problem_words, setup_facts
+from fa4sim.cli.errors import BadInput, hazard_facts, hazardous, missing_extra, refusals
+from fa4sim.cli.output import check_target, print_json, say, write_whole
+from fa4sim.cli.run import check_size
+from fa4sim.simulate import Run, simulate
+from fa4sim.trace import Trace
+
+ENDINGS = (".png", ".svg", ".pftrace")
+PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
+
+
+@click.command(
+    epilog=options.examples(
+        "fa4sim timeline -o timeline.png",
+        "fa4sim timeline --seqlen-k 1024 --causal --from 0 --to 8000 -o start.svg",
+        "fa4sim timeline --tile 100 -o tile.pftrace      every warp, barrier and unit",
+        "fa4sim timeline --set cta_group=1 --set kv_stages=2 -o short_ring.png",
+    )
+)
+@options.problem_options()
+@options.machine_option()
+@options.set_option()
+@options.seed_option()
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="A picture (.png, .svg) or a Perfetto trace (.pftrace).",
+)
+@click.option(
+    "--tile",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Which work tile, in the scheduler's order.",
+)
+@click.option(
+    "--from",
+    "start",
+    type=int,
+    metavar="CYCLE",
+    help="First cycle to show. [default: a steady part]",
+)
+@click.option(
+    "--to",
+    "end",
+    type=int,
+    metavar="CYCLE",
+    help="Last cycle to show. [default: a steady part]",
+)
+@options.break_option()
+@options.json_option()
+def timeline(
+    as_json: bool, seed: int, output: str, tile: int, start: int | None, end: int | None,
+    **given: Any,
+) -> None:  # fmt: skip
+    """Draw one CTA: who worked, who waited for what.
+
+    A picture shows about two K/V blocks from the middle of the work tile; --from and --to choose
+    another window. A Perfetto trace holds all of the tile unless they are given.
+    """
+    target = check_target(output, ENDINGS)
+    check_window(start, end)
+    setup = options.Request.of(given).build()
+    check_size(setup.problem, setup.design)
+    write = writer(target.suffix)
+    with refusals():
+        run = simulate(
+            setup.problem, setup.design, setup.machine,
+            scope="cta", seed=seed, tile=tile, on_hazard="record",
+        )  # fmt: skip
+    if not run.trace.size("span"):
+        raise BadInput("there is nothing to show: this problem has no queries or no keys")
+    shown = write(run, target, start, end)
+    facts = {
+        "file": str(target), "shows": shown, "tile": tile, "cycles": run.report.cycles,
+        "hazards": hazard_facts(run.hazards), **setup_facts(setup),
+    }  # fmt: skip
+    if not as_json:
+        say(f"{setup.machine.name}: {problem_words(setup.problem)}; work tile {tile}, "
+            f"{run.report.cycles:,} cycles")  # fmt: skip
+        say(f"wrote {target}: {shown}")
+        if target.suffix.lower() == ".pftrace":
+            say(PERFETTO_HINT)
+    if run.hazards:
+        raise hazardous(run.hazards, facts)
+    if as_json:
+        print_json(facts)
+
+
+Writer = Callable[[Run, Path, int | None, int | None], str]
+
+
+def writer(ending: str) -> Writer:
+    """What writes a file of this ending. Raises a failure that names the missing extra."""
+    return write_perfetto if ending.lower() == ".pftrace" else write_picture
+
+
+def write_picture(run: Run, target: Path, start: int | None, end: int | None) -> str:
+    """Draw the timeline into ``target`` and return what it shows, in words."""
+    views = load_views()
+    with refusals():
+        figure = views.timeline(run.trace, start=start, end=end)
+        write_whole(target, lambda path: views.save(figure, path))
+        return first_line(str(views.alt_text(figure)))
+
+
+def write_perfetto(run: Run, target: Path, start: int | None, end: int | None) -> str:
+    """Write a Perfetto trace of the window, or of everything, and return what it holds."""
+    views = load_views()
+    with refusals():
+        trace = run.trace.expand()
+        if start is not None or end is not None:
+            trace = trace.window(start, None if end is None else end + 1)
+        check_not_empty(run.trace, trace, start, end)
+        try:
+            write_whole(target, lambda path: views.write_perfetto(trace, path))
+        except ImportError as error:
+            raise missing_extra(error, "viz", "a Perfetto trace") from None
+    return f"a Perfetto trace of {trace.size('span'):,} slices"
+
+
+def load_views() -> Any:
+    """:mod:`fa4sim.views`. Raises a failure that names the extra to install."""
+    try:
+        from fa4sim import views
+    except ImportError as error:
+        raise missing_extra(error, "viz", "drawing") from None
+    return views
+
+
+def check_window(start: int | None, end: int | None) -> None:
+    """Raise a usage failure for a window that is negative or upside down."""
+    for name, value in (("--from", start), ("--to", end)):
+        if value is not None and value < 0:
+            raise BadInput(f"{name} {value} must be 0 or more")
+    if start is not None and end is not None and end <= start:
+        raise BadInput(f"--from {start} must be below --to {end}")
+
+
+def check_not_empty(whole: Trace, part: Trace, start: int | None, end: int | None) -> None:
+    """Raise a usage failure if nobody works in the window ``part`` of a trace."""
+    if part.size("span"):
+        return
+    first = 0 if start is None else start
+    last = whole.end if end is None else end
+    waits = " (roles wait, but none works)" if part.size("wait") else ""
+    raise BadInput(
+        f"nothing happens from cycle {first:,} to {last:,}{waits}; this work tile runs from 0 to "
+        f"{whole.end:,}, so choose another window with --from and --to"
+    )
+
+
+def first_line(text: str) -> str:
+    """The first sentence of an alt text, without what it says in brackets."""
+    return text.splitlines()[0].split(". ")[0].split(" (")[0].rstrip(".")

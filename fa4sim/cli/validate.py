@@ -1,0 +1,61 @@
+"""``fa4sim validate``: simulated times beside published ones."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from fa4sim.cli import options
+from fa4sim.cli.errors import BadInput, CheckFailed, refusals
+from fa4sim.cli.output import Steps, print_json, say
+
+PAGE = "docs/validation/b200.md"
+
+
+@click.command(
+    epilog=options.examples(
+        "fa4sim validate",
+        "fa4sim validate --no-sensitivity --json",
+        "fa4sim validate --write                          renew docs/validation/b200.md",
+    )
+)
+@click.option(
+    "--sensitivity/--no-sensitivity",
+    default=True,
+    show_default=True,
+    help="Also vary each fitted or assumed constant over its range (most of the time).",
+)
+@click.option("--write", is_flag=True, help=f"Write the page {PAGE} too, in this repository.")
+@options.json_option()
+def validate(as_json: bool, sensitivity: bool, write: bool) -> None:
+    """Simulate the published B200 rows and print the errors.
+
+    Published and simulated throughput, which rows were used to fit constants, mean and worst
+    error beside those of simple models, what each constant is worth, and what each idea of
+    FlashAttention-4 buys. Under a minute.
+    """
+    validation = _load()
+    with Steps("simulating the published rows") as steps, refusals():
+        result = validation.run_validation(progress=steps, sensitivity=sensitivity)
+    facts = dict(result.to_dict())
+    if write:
+        with refusals():
+            written = validation.write_page(result)
+        facts["file"] = str(written or PAGE)
+    if not as_json:
+        say(result.to_markdown())
+        if write:
+            say(f"wrote {facts['file']}")
+    if facts.get("ok") is False:
+        raise CheckFailed("the errors are larger than what is wanted", facts)
+    if as_json:
+        print_json(facts)
+
+
+def _load() -> Any:
+    try:
+        return importlib.import_module("fa4sim.validation")
+    except ModuleNotFoundError as error:
+        raise BadInput(f"this copy of fa4sim has no validation data ({error})") from None

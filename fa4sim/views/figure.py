@@ -1,0 +1,100 @@
+"""The figure every view returns, its alt text, and how it is written to a file."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+import re
+import zlib
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from fa4sim.views.files import write_whole
+
+FORMATS = (".png", ".svg")
+#: A notebook shows a picture at 100 pixels an inch; sharp screens have room for more.
+PNG_DPI = 150
+
+
+class Picture(Figure):
+    """A matplotlib figure that says in words what it shows.
+
+    ``fa4sim_alt`` is that description, with the picture's own numbers, and ``fa4sim_title`` its
+    title. A notebook shows the picture with the description as its alt text.
+    """
+
+    fa4sim_alt: str = ""
+    fa4sim_title: str = ""
+
+    def describe(self, title: str, alt: str) -> None:
+        """Set the title and the alt text."""
+        self.fa4sim_title = title
+        self.fa4sim_alt = " ".join(alt.split())
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(_png(self)).decode()
+        width = round(self.get_figwidth() * self.dpi)
+        return (
+            f'<img alt="{html.escape(self.fa4sim_alt)}" width="{width}" style="max-width:100%" '
+            f'src="data:image/png;base64,{data}">'
+        )
+
+
+def alt_text(figure: Figure) -> str:
+    """The description of a figure that a view made, in words and numbers.
+
+    Raises ``ValueError`` if the figure has none.
+    """
+    text = getattr(figure, "fa4sim_alt", "")
+    if not text:
+        raise ValueError(f"{figure!r} has no alt text: it was not made by fa4sim.views")
+    return str(text)
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a view's figure to ``path``, its alt text inside, and return the path.
+
+    The ending says what to write: ``.png`` (alt text as ``Description``) or ``.svg`` (as
+    ``<title>`` and ``<desc>``). The file appears whole or not at all; the same figure gives the
+    same bytes. Raises ``ValueError`` for another ending or a figure without alt text, ``OSError``
+    if the folder cannot be written.
+    """
+    target = Path(path)
+    alt_text(figure)
+    ending = target.suffix.lower()
+    if ending not in FORMATS:
+        raise ValueError(
+            f"{os.fspath(path)!r} ends in {ending!r}; a picture is written as "
+            f"{' or '.join(FORMATS)}"
+        )
+    return write_whole(target, _png(figure) if ending == ".png" else _svg(figure))
+
+
+def _png(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    metadata = {
+        "Title": getattr(figure, "fa4sim_title", ""),
+        "Description": getattr(figure, "fa4sim_alt", ""),
+        "Software": "fa4sim",
+    }
+    figure.savefig(out, format="png", dpi=PNG_DPI, metadata=metadata)
+    return out.getvalue()
+
+
+def _svg(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    with rc_context({"svg.hashsalt": "fa4sim"}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "fa4sim"})
+    text = out.getvalue().decode()
+    title = html.escape(getattr(figure, "fa4sim_title", ""), quote=False)
+    alt = html.escape(getattr(figure, "fa4sim_alt", ""), quote=False)
+    head = re.search(r"<svg\b[^>]*>", text)
+    assert head is not None
+    name = f"fa4sim-{zlib.crc32(text.encode()):08x}"  # several may stand in one page
+    opening = f'{head.group()[:-1]} role="img" aria-labelledby="{name}-title {name}-desc">'
+    words = f'\n <title id="{name}-title">{title}</title>\n <desc id="{name}-desc">{alt}</desc>'
+    return (text[: head.start()] + opening + words + text[head.end() :]).encode()

@@ -1,0 +1,139 @@
+"""`fa4sim timeline`: the ending decides, the window zooms, a file is whole or absent."""
+
+import builtins
+
+import pytest
+
+from fa4sim.cli import timeline as module
+from fa4sim.cli.output import write_whole
+
+ONE = ("--batch", "1", "--heads", "1", "--seqlen-q", "256", "--seqlen-k", "512")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("name", ["a.png", "A.PNG", "ünï çode 长.png"])
+def test_a_png_is_a_picture(fa4sim, tmp_path, name):
+    target = tmp_path / name
+    outcome = fa4sim("timeline", *ONE, "-o", target, "--json")
+    assert outcome.code == 0, outcome.err
+    assert target.read_bytes().startswith(PNG)
+    facts = outcome.json
+    assert facts["schema"] == 1 and facts["file"] == str(target)
+    assert facts["cycles"] > 0 and facts["tile"] == 0 and facts["shows"]
+    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing else is left behind"
+
+
+def test_an_svg_is_text(fa4sim, tmp_path):
+    target = tmp_path / "a.svg"
+    outcome = fa4sim("timeline", *ONE, "--from", 1000, "--to", 3000, "-o", target)
+    assert outcome.code == 0, outcome.err
+    assert "<svg" in target.read_text(encoding="utf-8")
+    assert "1,000" in outcome.out and "3,000" in outcome.out
+
+
+def test_a_perfetto_trace_says_where_to_open_it(fa4sim, tmp_path):
+    target = tmp_path / "a.pftrace"
+    outcome = fa4sim("timeline", *ONE, "-o", target)
+    assert outcome.code == 0, outcome.err
+    assert target.stat().st_size > 1000
+    assert "ui.perfetto.dev" in outcome.out
+
+
+def test_a_window_makes_a_smaller_trace(fa4sim, tmp_path):
+    whole, part = tmp_path / "whole.pftrace", tmp_path / "part.pftrace"
+    fa4sim("timeline", *ONE, "-o", whole)
+    fa4sim("timeline", *ONE, "--from", 4000, "--to", 5000, "-o", part)
+    assert part.stat().st_size < whole.stat().st_size / 2
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "png", ".png", "a.json", "a.png.txt"])
+def test_another_ending_is_refused_with_those_that_work(fa4sim, tmp_path, name):
+    outcome = fa4sim("timeline", *ONE, "-o", tmp_path / name)
+    assert outcome.code == 2
+    assert ".png, .svg or .pftrace" in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["png", "pftrace"])
+@pytest.mark.parametrize(
+    "options, quoted",
+    [
+        (("--from", 3000, "--to", 2000), "3000"),
+        (("--from", -5), "-5"),
+        (("--from", 10**8), "100"),
+        (("--tile", 999), "999"),
+        (("--tile", -1), "-1"),
+        (("--seqlen-q", 1, "--set", "seqlen_k=0"), "seqlen_k"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_a_window_or_tile_that_is_not_there_is_refused(fa4sim, tmp_path, ending, options, quoted):
+    outcome = fa4sim("timeline", *ONE, *options, "-o", tmp_path / f"a.{ending}")
+    assert outcome.code == 2
+    assert quoted in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["png", "pftrace"])
+def test_a_problem_without_keys_has_nothing_to_show(fa4sim, tmp_path, ending):
+    options = ("--batch", 1, "--heads", 1, "--seqlen-q", 8, "--seqlen-k", 0)
+    outcome = fa4sim("timeline", *options, "-o", tmp_path / f"a.{ending}")
+    assert outcome.code == 2 and "no queries or no keys" in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_tile_is_another_story(fa4sim, tmp_path):
+    options = ("--batch", 1, "--heads", 1, "--seqlen-q", 1024, "--causal")
+    cycles = {
+        fa4sim("timeline", *options, "--tile", tile, "-o", tmp_path / "a.png", "--json").json[
+            "cycles"
+        ]
+        for tile in (0, 3)
+    }
+    assert len(cycles) == 2
+
+
+def test_a_folder_that_does_not_exist_is_refused_before_any_work(fa4sim, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "simulate", None)
+    outcome = fa4sim("timeline", *ONE, "-o", tmp_path / "no" / "a.png")
+    assert outcome.code == 2 and str(tmp_path / "no") in outcome.err
+
+
+def test_a_folder_of_that_name_is_refused(fa4sim, tmp_path):
+    (tmp_path / "a.png").mkdir()
+    outcome = fa4sim("timeline", *ONE, "-o", tmp_path / "a.png")
+    assert outcome.code == 2 and "folder" in outcome.err
+
+
+def test_the_output_must_be_named(fa4sim):
+    outcome = fa4sim("timeline", *ONE, "--json")
+    assert outcome.code == 2
+    assert "--output" in outcome.err and "--output" in outcome.json["error"]
+
+
+def test_a_missing_library_names_the_extra(fa4sim, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "fa4sim" and rest[2] == ("views",):
+            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    outcome = fa4sim("timeline", *ONE, "-o", tmp_path / "a.png")
+    assert outcome.code == 2
+    assert "matplotlib" in outcome.err and "pip install 'fa4sim[viz]'" in outcome.err
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old", encoding="utf-8")
+
+    def stopped(path):
+        path.write_text("half", encoding="utf-8")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(target, stopped)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,68 @@
+"""`fa4sim validate`: prints what the validation says, and writes its page only when asked."""
+
+import sys
+import types
+
+import pytest
+
+from fa4sim.cli import validate as module
+
+
+class Answer:
+    """A validation of one row, as the real one behaves."""
+
+    def __init__(self, ok=True):
+        self.ok = ok
+
+    def to_dict(self):
+        return {"rows": [{"published": 1500.0, "simulated": float("nan")}], "ok": self.ok}
+
+    def to_markdown(self):
+        return "| published | simulated |\n"
+
+
+@pytest.fixture
+def validation(monkeypatch):
+    """A stand-in for the validation, which takes most of a minute; records how it was called."""
+    fake = types.ModuleType("fa4sim.validation")
+    fake.calls, fake.answer, fake.written = [], Answer(), []
+
+    def run_validation(progress=None, sensitivity=True):
+        fake.calls.append(sensitivity)
+        for done in (1, 2):
+            progress(done, 2)
+        return fake.answer
+
+    def write_page(result):
+        fake.written.append(result)
+        return "docs/validation/b200.md"
+
+    fake.run_validation, fake.write_page = run_validation, write_page
+    monkeypatch.setitem(sys.modules, "fa4sim.validation", fake)
+    return fake
+
+
+def test_the_tables_are_printed_and_nothing_is_written(fa4sim, validation):
+    outcome = fa4sim("validate")
+    assert outcome.code == 0 and "published" in outcome.out
+    assert validation.calls == [True] and validation.written == []
+
+
+def test_the_json_is_the_validations_own(fa4sim, validation):
+    facts = fa4sim("validate", "--no-sensitivity", "--json").json
+    assert facts["schema"] == 1
+    assert facts["rows"] == [{"published": 1500.0, "simulated": None}]
+    assert validation.calls == [False]
+
+
+def test_the_page_is_written_when_asked(fa4sim, validation):
+    outcome = fa4sim("validate", "--write")
+    assert validation.written == [validation.answer]
+    assert module.PAGE in outcome.out
+
+
+def test_errors_beyond_what_is_wanted_fail_with_code_1(fa4sim, validation):
+    validation.answer = Answer(ok=False)
+    outcome = fa4sim("validate", "--json")
+    assert outcome.code == 1
+    assert outcome.json["ok"] is False and outcome.json["error"]

@@ -1,0 +1,145 @@
+"""Every role does what its program says, as often as the kernel's protocol says."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from fa4sim.pipelines.fa4.barriers import barrier_table, parties_of
+from fa4sim.pipelines.fa4.load import LoadRole
+from fa4sim.pipelines.fa4.program import program
+from fa4sim.pipelines.fa4.role import Role
+from fa4sim.specs import B200, Design, Problem
+from tests.pipelines.cases import CASES, run_cluster, tiles_of
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_warp_follows_its_program_to_the_letter(name: str) -> None:
+    problem, changes = CASES[name]
+    design = Design.for_problem(problem, B200, **changes)
+    tiles = tiles_of(problem, design, 3)
+    cluster = run_cluster(problem, design, tiles, log=True)
+    assert not cluster.core.hazards
+    done = defaultdict(list)
+    for warp, what, barrier, stage in cluster.core.log or []:
+        done[warp].append((what, barrier, stage))
+    for agent in cluster.agents:
+        assert isinstance(agent, Role)
+        if isinstance(agent, LoadRole) and agent.design.q_load != "tma":
+            continue  # cp.async arrives when its data does, not where it is issued
+        wanted = list(
+            program(
+                design,
+                agent.role,
+                [tile.blocks for tile in tiles],
+                lane=agent.warp % 4,
+                leader=agent.home.rank == 0,
+            )
+        )
+        assert done[agent.key] == wanted, agent.key
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 17])
+@pytest.mark.parametrize("pair", [False, True])
+def test_a_tile_of_t_blocks_makes_the_events_of_the_kernels_protocol(
+    blocks: int, pair: bool
+) -> None:
+    problem = Problem(seqlen_q=512, seqlen_k=128 * blocks)
+    design = Design.for_problem(problem, B200, cta_group=2 if pair else 1)
+    tiles = tiles_of(problem, design, 2)
+    cluster = run_cluster(problem, design, tiles)
+    count = len(tiles)
+    stages = range(design.q_stages)
+    for cta in cluster.ctas:
+        for s in stages:
+            done = {name: bars[s].completions for name, bars in cta.barriers.items()
+                    if len(bars) > s}  # fmt: skip
+            assert done["S_full"] == count * blocks
+            assert done["O_full"] == count
+            assert done["softmax_stats_empty"] == count * (blocks + 1)
+            assert done["O_epi_full"] == count
+            assert done["O_epi_empty"] == count
+            assert done["load_Q_empty"] == count
+            for warp in range(4):
+                assert cta.barriers[f"SoftmaxStatsW{4 * s + warp}"][0].completions == count * (
+                    blocks + 1
+                )
+        slots = sum(bar.completions for bar in cta.barriers["load_KV_empty"])
+        assert slots == count * 2 * blocks
+        assert cta.barriers["TmemPtr"][0].completions == 2
+    leader = cluster.leader.barriers
+    for s in stages:
+        assert leader["load_Q_full"][s].completions == count
+        # One more "O is free" by the correction than there are PVs: it is left dangling.
+        assert leader["P_full_O_rescaled"][s].completions == count * blocks
+        assert leader["P_full_O_rescaled"][s].pending == 128 * design.cta_group
+        assert leader["P_full_lastsplit"][s].completions == count * blocks
+    assert sum(bar.completions for bar in leader["load_KV_full"]) == count * 2 * blocks
+    spans = cluster.core.trace.span
+    per_cta = len(spans.where(role="tensor", cta=0))
+    assert per_cta == count * 3 * blocks * design.q_stages  # QK, and PV in two runs
+    assert len(spans.where(role="tma", op="load K", cta=0)) == count * blocks
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrivals_per_phase_are_the_barriers_counts(name: str) -> None:
+    problem, changes = CASES[name]
+    design = Design.for_problem(problem, B200, **changes)
+    cluster = run_cluster(problem, design, tiles_of(problem, design, 3))
+    arrive = cluster.core.trace.arrive
+    made: Counter[tuple[int, str, int, int]] = Counter()
+    for row in arrive.rows():
+        key = (row["cta"], row["barrier"], row["stage"], row["phase"])
+        made[key] += row["count"]  # type: ignore[index,assignment]
+    table = barrier_table(design)
+    for (cta, barrier, stage, phase), count in made.items():
+        spec = table[barrier]
+        state = cluster.ctas[cta].barriers[barrier][stage]
+        if phase < state.completions:
+            assert count == spec.count, (barrier, stage, phase)
+
+
+def test_the_bytes_of_a_phase_are_those_of_its_tile() -> None:
+    problem = Problem(seqlen_q=512, seqlen_k=512)
+    for cta_group, q_bytes, kv_bytes in ((1, 32768, 32768), (2, 65536, 32768)):
+        design = Design.for_problem(problem, B200, cta_group=cta_group)
+        arrive = run_cluster(problem, design, tiles_of(problem, design, 1)).core.trace.arrive
+        assert set(arrive.where(barrier="load_Q_full")["tx_bytes"]) == {q_bytes}
+        assert set(arrive.where(barrier="load_KV_full")["tx_bytes"]) == {kv_bytes}
+    uneven = Problem(seqlen_q=512, head_dim=192, head_dim_v=128)
+    design = Design.for_problem(uneven, B200, cta_group=1)
+    arrive = run_cluster(uneven, design, tiles_of(uneven, design, 1)).core.trace.arrive
+    assert set(arrive.where(barrier="load_KV_full")["tx_bytes"]) == {49152, 32768}
+
+
+def test_the_table_has_the_kernels_counts() -> None:
+    one, pair = barrier_table(Design()), barrier_table(Design(cta_group=2, kv_stages=6))
+    assert one["P_full_O_rescaled"].count == 256 and pair["P_full_O_rescaled"].count == 512
+    assert one["P_full_lastsplit"].count == 4 and pair["P_full_lastsplit"].count == 8
+    assert one["TmemPtr"].count == 416
+    assert barrier_table(Design(q_stages=1))["TmemPtr"].count == 288
+    assert one["softmax_stats_empty"].count == 128
+    assert one["O_epi_empty"].count == 32 and one["O_epi_full"].count == 128
+    assert pair["tmem_dealloc"].used and not one["tmem_dealloc"].used
+    assert [one[f"SoftmaxStatsW{i}"].number for i in range(8)] == list(range(3, 11))
+    assert barrier_table(Design(scheduler="dynamic"))["clc_empty"].count == 512
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_barrier_expects_as_many_arrivals_as_its_parties_make(name: str) -> None:
+    problem, changes = CASES[name]
+    design = Design.for_problem(problem, B200, **changes)
+    for spec in barrier_table(design).values():
+        if spec.used:
+            for stage in range(spec.stages):
+                assert sum(parties_of(spec, stage).values()) == spec.count, spec.name
+        else:
+            assert spec.why or not spec.parties or spec.name in OPTIONAL, spec.name
+
+
+#: Barriers that only some designs have.
+OPTIONAL = {
+    *("P_full_lastsplit", "O_epi_full", "O_epi_empty", "load_epi_full", "load_epi_empty"),
+    *("tmem_dealloc", "clc_full", "clc_empty", "Epilogue"),
+}

@@ -1,0 +1,144 @@
+"""Fast-forward changes nothing, and reuse agrees with simulating every CTA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fa4sim import B200, Design, Problem, simulate
+from fa4sim.pipelines.fa4.cluster import Surroundings
+from fa4sim.pipelines.fa4.detail import Detail, simulate_cluster
+from fa4sim.pipelines.fa4.gpu import ClassRuns, make_plan, simulate_gpu
+
+LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
+    "pair": (Problem(seqlen_q=512, seqlen_k=128 * 40), {}, 1),
+    "causal": (Problem(seqlen_q=128 * 40, causal=True), {}, 1),
+    "two slots": (Problem(seqlen_q=256, seqlen_k=128 * 40), {"kv_stages": 2}, 1),
+    "uneven ring": (
+        Problem(seqlen_q=128 * 48, head_dim=192, head_dim_v=128, causal=True), {}, 1),
+    "head dim 64": (Problem(seqlen_q=256, seqlen_k=128 * 40, head_dim=64), {}, 1),
+    "one Q tile": (Problem(seqlen_q=128, seqlen_k=128 * 60), {}, 1),
+    "persistent": (Problem(heads=16, seqlen_q=512, seqlen_k=1024), {}, 16),
+    "persistent, long tiles": (Problem(heads=10, seqlen_q=512, seqlen_k=4096), {}, 10),
+    "window": (Problem(seqlen_q=8192, window=(3000, 0)), {}, 1),
+}  # fmt: skip
+
+
+def both_ways(problem: Problem, changes: dict[str, Any], tiles: int) -> tuple[Detail, Detail]:
+    design = Design.for_problem(problem, B200, **changes)
+    plan = make_plan(problem, design, B200)
+    chosen = [tile.at(index=i) for i, tile in enumerate(plan.tiles[:tiles])]
+    every, skipping = (
+        simulate_cluster(problem, design, B200, chosen, Surroundings(), reuse=reuse)
+        for reuse in (False, True)
+    )
+    return every, skipping
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_fast_forward_gives_the_same_trace_row_by_row(name: str) -> None:
+    every, skipping = both_ways(*LONG[name])
+    assert skipping.events < 0.8 * every.events, "nothing was skipped"
+    assert skipping.cycles == every.cycles
+    whole = skipping.trace.expand()
+    for table in ("span", "wait", "arrive", "life", "counter"):
+        mine, theirs = whole.table(table), every.trace.table(table)
+        assert len(mine) == len(theirs), table
+        texts = [whole.strings[i] for i in range(len(whole.strings))]
+        assert texts == every.trace.strings
+        order = [np.lexsort(t.array.T[::-1]) for t in (mine, theirs)]
+        assert np.array_equal(mine.array[order[0]], theirs.array[order[1]]), table
+    assert not skipping.hazards
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_fast_forward_gives_the_same_totals(name: str) -> None:
+    every, skipping = both_ways(*LONG[name])
+    assert skipping.totals.units == pytest.approx(every.totals.units)
+    assert skipping.totals.waits == pytest.approx(every.totals.waits)
+    assert skipping.totals.life == pytest.approx(every.totals.life)
+    assert skipping.totals.l2_bytes == every.totals.l2_bytes
+    assert skipping.totals.hbm_bytes == every.totals.hbm_bytes
+
+
+def test_a_tile_derived_from_a_relative_equals_its_own_simulation() -> None:
+    problem = Problem(heads=4, seqlen_q=8192, causal=True)
+    design = Design.for_problem(problem, B200)
+    plan = make_plan(problem, design, B200)
+    shared = ClassRuns(problem, design, B200)
+    longest_first = sorted({t.m_block: t for t in plan.tiles}.values(), key=lambda t: -t.blocks)
+    derived = 0
+    for tile in longest_first[:20]:
+        before = shared.runs
+        cycles, totals = shared.run([tile], first_wave=False)
+        if shared.runs == before:
+            derived += 1
+            own = ClassRuns(problem, design, B200).run([tile], first_wave=False)
+            assert cycles == own[0]
+            assert totals.units == pytest.approx(own[1].units)
+            assert totals.waits == pytest.approx(own[1].waits)
+            assert totals.life == pytest.approx(own[1].life)
+    assert derived >= 10
+
+
+#: Small problems finish almost before L2 and HBM have settled, so they get a little more room.
+SHARED: dict[str, tuple[Problem, dict[str, Any], float]] = {
+    "pair": (Problem(heads=40, seqlen_q=1024, seqlen_k=512), {}, 0.03),
+    "head dim 64": (Problem(heads=40, seqlen_q=1024, causal=True, head_dim=64), {}, 0.03),
+    "dynamic": (
+        Problem(heads=45, seqlen_q=1024, causal=True), {"scheduler": "dynamic"}, 0.03),
+}  # fmt: skip
+WHOLE: dict[str, tuple[Problem, dict[str, Any], float]] = {
+    "longest first, 1k": (Problem(batch=8, heads=16, seqlen_q=1024, causal=True), {}, 0.01),
+    "longest first, 2k": (Problem(batch=4, heads=16, seqlen_q=2048, causal=True), {}, 0.01),
+    "persistent pairs, 1k": (Problem(batch=10, heads=16, seqlen_q=1024), {}, 0.01),
+}
+
+
+def assert_reuse_agrees(problem: Problem, changes: dict[str, Any], room: float) -> None:
+    design = Design.for_problem(problem, B200, **changes)
+    reuse = simulate_gpu(problem, design, B200)
+    exact = simulate_gpu(problem, design, B200, exact=True)
+    assert len(exact.placements) == len(reuse.placements)
+    assert reuse.cycles == pytest.approx(exact.cycles, rel=room)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_reuse_agrees_with_every_cta_at_real_shared_memories(name: str) -> None:
+    assert_reuse_agrees(*SHARED[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHOLE)
+def test_reuse_agrees_within_one_percent_on_whole_problems(name: str) -> None:
+    assert_reuse_agrees(*WHOLE[name])
+
+
+@pytest.mark.parametrize(
+    ("problem", "changes"),
+    [
+        (Problem(batch=1, heads=40, seqlen_q=1024, seqlen_k=512), {}),
+        (Problem(batch=2, heads=40, seqlen_q=768, causal=True), {}),
+    ],
+    ids=["pair", "longest first"],
+)
+def test_reuse_is_exact_where_l2_and_hbm_do_not_limit(
+    problem: Problem, changes: dict[str, Any]
+) -> None:
+    endless = B200.with_constants(l2_bytes_per_cycle=1e9, hbm_bytes_per_second=1e18)
+    design = Design.for_problem(problem, endless, **changes)
+    reuse = simulate_gpu(problem, design, endless)
+    exact = simulate_gpu(problem, design, endless, exact=True)
+    assert reuse.cycles == exact.cycles
+    assert sorted((p.sm, p.start, p.end) for p in reuse.placements) == sorted(
+        (p.sm, p.start, p.end) for p in exact.placements
+    )
+
+
+def test_the_same_run_twice_gives_the_same_trace() -> None:
+    problem = Problem(heads=2, seqlen_q=1024, causal=True)
+    one, two = (simulate(problem, scope="cta", seed=3).trace for _ in range(2))
+    for table in ("span", "wait", "arrive", "life", "counter"):
+        assert np.array_equal(one.table(table).array, two.table(table).array)
