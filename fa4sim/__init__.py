@@ -11,7 +11,8 @@ and returns a ``Run`` with a ``Trace``, a report and, with arrays attached, outp
 """
 
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
-from fa4sim.simulate import Outputs, Report, Run, Wait, simulate
+from fa4sim.report import Report, Wait
+from fa4sim.simulate import Outputs, Run, simulate
 from fa4sim.specs import B200, B300, Design, Fault, Machine, Problem, machine_named
 from fa4sim.trace import Trace
 

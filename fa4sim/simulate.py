@@ -17,52 +17,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fa4sim.analysis import critical_path
 from fa4sim.engine.errors import Hazard, HazardError
 from fa4sim.numerics.formats import round_to
 from fa4sim.pipelines.fa4.cluster import Surroundings
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan, simulate_gpu
+from fa4sim.report import Report, make_report, typical_path
 from fa4sim.specs import B200, FP8, Design, Machine, Problem
 from fa4sim.trace import Trace
 
 Scope = Literal["gpu", "cta"]
-
-
-@dataclass(frozen=True)
-class Wait:
-    """How long the warps of a role stood at one barrier or unit.
-
-    ``cycles`` is the mean over the role's warps, ``share`` the part of their lives.
-    """
-
-    role: str
-    barrier: str
-    cycles: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a run says in numbers.
-
-    ``time_us`` includes ``launch_us``; ``cycles`` is the kernel's span. ``units`` is the busy
-    fraction of each unit, 0 to 1, mean over the SMs and the span; ``hbm`` and ``l2`` are parts of
-    what the chip can move in that time. ``bottleneck`` says in words what holds the run back.
-    """
-
-    time_us: float
-    launch_us: float
-    tflops: float
-    cycles: int
-    bottleneck: str
-    units: dict[str, float]
-    waits: tuple[Wait, ...]
-    events: int
-    wall_s: float
-    sms: int
-    ctas: int
-    detailed_runs: int
 
 
 @dataclass
@@ -162,9 +128,11 @@ def _whole_gpu(
     result = simulate_gpu(problem, design, machine, seed=seed, exact=exact)
     trace = result.detail.trace if result.detail is not None else Trace()
     _describe(trace, problem, design, machine)
+    path = typical_path(problem, design, machine, result.plan, seed)
+    busy = sum(bool(placement.tiles) for placement in result.placements)
     report = make_report(
         problem, design, machine, result.cycles, result.totals, result.events,
-        len(result.placements), result.detailed_runs, time.perf_counter() - started,
+        busy * design.cta_group, result.detailed_runs, time.perf_counter() - started, path=path,
     )  # fmt: skip
     return Run(problem, design, machine, report, trace, None, tuple(result.hazards), result)
 
@@ -192,7 +160,7 @@ def _one_cluster(
         problem, design, machine, detail.cycles, detail.totals, detail.events, design.cta_group,
         1, time.perf_counter() - started, sms=design.cta_group,
         flops=tile_flops(problem, design, plan.tiles[number].blocks),
-        active_sms=plan.tiles[number].active_sms,
+        active_sms=plan.tiles[number].active_sms, path=critical_path(trace).totals(),
     )  # fmt: skip
     return Run(problem, design, machine, report, trace, None, tuple(detail.hazards))
 
@@ -243,6 +211,7 @@ def _with_arrays(
         problem, design, machine, cycles, totals, events, clusters * design.cta_group, clusters,
         time.perf_counter() - started, sms=max(1, min(machine.sms, clusters * design.cta_group)),
         active_sms=max(1, min(machine.sms, clusters * design.cta_group)),
+        path=critical_path(trace).totals(),
     )  # fmt: skip
     outputs = Outputs(data.out, data.lse, data.rescales, data.votes)
     return Run(problem, design, machine, report, trace, outputs, tuple(hazards))
@@ -318,91 +287,3 @@ def _describe(trace: Trace, problem: Problem, design: Design, machine: Machine) 
         smem={name: size for name, size in design.smem_bytes(problem).items()},
         ring_slots=[list(even) for even, _ in design.ring_slots(problem)],
     )
-
-
-def make_report(
-    problem: Problem, design: Design, machine: Machine, cycles: int, totals: Totals, events: int,
-    ctas: int, detailed_runs: int, wall_s: float, *, sms: int | None = None,
-    flops: int | None = None, active_sms: int | None = None,
-) -> Report:  # fmt: skip
-    """The report of a run from its totals."""
-    whole_chip = sms is None
-    sms = machine.sms if sms is None else sms
-    launch = machine.launch_seconds if whole_chip else 0.0
-    seconds = machine.seconds(cycles) + launch
-    work = problem.flops if flops is None else flops
-    span = max(1, cycles) * sms
-    units = {name: busy / span for name, busy in totals.units.items()}
-    # What the SMs looked at could have moved: all of it, or their share while others are at work.
-    part = sms / max(sms, active_sms or machine.sms)
-    units["l2"] = totals.l2_bytes / (machine.l2_bytes_per_cycle * part * max(1, cycles))
-    units["hbm"] = totals.hbm_bytes / (machine.hbm_bytes_per_cycle * part * max(1, cycles))
-    waits = _mean_waits(totals)
-    return Report(
-        time_us=seconds * 1e6,
-        launch_us=launch * 1e6,
-        tflops=work / seconds / 1e12 if seconds else 0.0,
-        cycles=cycles,
-        bottleneck=bottleneck(units, waits, cycles),
-        units=units,
-        waits=waits,
-        events=events,
-        wall_s=wall_s,
-        sms=sms,
-        ctas=ctas,
-        detailed_runs=detailed_runs,
-    )
-
-
-def _mean_waits(totals: Totals) -> tuple[Wait, ...]:
-    """Waits longest first, as shares of the waiting role's life."""
-    waits = []
-    for (role, on), cycles in totals.waits.items():
-        life = totals.life.get(role, 0.0)
-        if life > 0:
-            waits.append(Wait(role, on, cycles, cycles / life))
-    return tuple(sorted(waits, key=lambda wait: -wait.share))
-
-
-def bottleneck(units: dict[str, float], waits: Sequence[Wait], cycles: int) -> str:
-    """What holds a run back, in words with its figures.
-
-    A unit that is busy for nine tenths of the span is the bottleneck. Otherwise it is a chain of
-    waits: the one that keeps the MMA warp, which feeds the tensor pipe, from issuing.
-    """
-    if not cycles:
-        return "nothing to do"
-    name, busy = max(units.items(), key=lambda item: item[1])
-    if busy >= 0.9:
-        return f"{UNIT_NAMES.get(name, name)}, busy {busy:.0%} of the time"
-    mma = [wait for wait in waits if wait.role == "mma"]
-    text = f"no unit is saturated ({UNIT_NAMES.get(name, name)} is busiest, {busy:.0%}); "
-    if not mma:
-        return text + "no waits of the MMA warp recorded"
-    top = mma[0]
-    return text + (
-        f"the MMA warp waits {top.share:.0%} of its life for {top.barrier}: "
-        f"{REASONS.get(top.barrier, 'see the table of waits')}"
-    )
-
-
-UNIT_NAMES = {
-    "tensor": "the tensor pipe",
-    "mufu": "the MUFU (exponentials)",
-    "fma": "the FMA units",
-    "alu": "the ALUs",
-    "issue": "instruction issue",
-    "smem": "shared-memory bandwidth",
-    "tmem": "TMEM bandwidth",
-    "l2": "L2 bandwidth",
-    "hbm": "HBM bandwidth",
-}
-
-REASONS = {
-    "P_full_O_rescaled": "the latency of one softmax step, from S to the first part of P",
-    "P_full_lastsplit": "the last part of P",
-    "load_KV_full": "K and V on their way through the ring",
-    "load_Q_full": "Q on its way from HBM",
-    "clc_full": "the next tile's coordinates",
-    "TmemPtr": "the end of the CTA's other warps",
-}

@@ -55,9 +55,12 @@ class Causes:
     def __init__(self, trace: Trace, records: Records) -> None:
         self.trace = trace
         self.records = records
-        design = trace.meta.get("design")
-        self.group = int(design.get("cta_group", 1)) if isinstance(design, dict) else 1
         self.arrive = trace.arrive
+        self._from = np.where(
+            self.arrive["from_cta"] == NONE, self.arrive["cta"], self.arrive["from_cta"]
+        )
+        # CTAs of a pair have neighbouring numbers, and arrive on each other's barriers.
+        self.group = 2 if bool((self._from != self.arrive["cta"]).any()) else 1
         self._time = self.arrive["time"]
         self._by = self.arrive.text("by")
         self._index_arrivals()
@@ -108,30 +111,11 @@ class Causes:
             return Cause(cause.party, cause.time, landed, "commit", TENSOR)
         if by == "clc":
             return self._asked((cta, warp, ""), landed)
-        local = (cta, warp, "")
-        best, cause = self._arrives(local, landed), Cause(local, landed, landed)
-        for other in self.cluster(cta):
-            party, sent = (other, warp, ""), landed - self.crossing
-            # A peer_mma is the other CTA's by definition; for others, whose record fits better.
-            fit = 3 if by == "peer_mma" else self._arrives(party, sent)
-            if other != cta and fit > best:
-                best = fit
-                cause = Cause(party, sent, landed, "arrive from the other CTA", by)
-        return cause
-
-    def _arrives(self, party: Party, time: int) -> int:
-        """How well an arrival by ``party`` at ``time`` fits its records.
-
-        2: a record ends there and the next one is the arrival's own; 1: a record ends there; 0:
-        neither.
-        """
-        records = self.records
-        record = records.before(party, time)
-        if record == NONE or int(records.end[record]) != time:
-            return 0
-        after = record + 1
-        named = after < records.parties[party].stop and int(records.start[after]) == time
-        return 2 if named and self.trace.strings[records.name[after]].startswith("arrive") else 1
+        source = int(self._from[row])
+        if source == cta:
+            return Cause((cta, warp, ""), landed, landed)
+        sent = landed - self.crossing
+        return Cause((source, warp, ""), sent, landed, "arrive from the other CTA", by)
 
     def _ended(self, party: Party, time: int) -> Cause | None:
         """The last thing that unit ``party`` finished by ``time``."""
@@ -259,15 +243,13 @@ class Causes:
         return min(delays, default=0)
 
     def _learn_crossing(self) -> int:
-        """Time an arrival takes to the other CTA of a pair, from the last one that does."""
-        arrive = self.arrive.where(by="peer_mma")
-        for row in range(len(arrive)):
-            cta, warp = int(arrive["cta"][row]), int(arrive["warp"][row])
-            landed = int(arrive["time"][row])
-            for other in self.cluster(cta):
-                record = self.records.before((other, warp, ""), landed)
-                if other != cta and record != NONE:
-                    return landed - int(self.records.start[record])
+        """Time an arrival takes to the other CTA of a pair, from the first that a warp sent."""
+        for row in np.flatnonzero(self._from != self.arrive["cta"]).tolist():
+            party = (int(self._from[row]), int(self.arrive["warp"][row]), "")
+            landed = int(self.arrive["time"][row])
+            record = self.records.before(party, landed)
+            if self._by[row] == "peer_mma" and record != NONE:
+                return landed - int(self.records.start[record])
         return 0
 
 

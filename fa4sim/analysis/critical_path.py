@@ -144,7 +144,12 @@ class _Walk:
         if not len(self.records):
             return []
         party, time = self._last_event()
+        seen = set()
         while time > self.origin:
+            if (party, time) in seen:  # not a trace of one run in order, so don't pretend to know
+                self._add(party[2] or "warp", "nothing recorded", self.origin, time, "", NONE)
+                break
+            seen.add((party, time))
             party, time = self._step(party, time)
         return self.segments[::-1]
 

@@ -18,7 +18,8 @@ from fa4sim.cli.literals import assignments, literal
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import print_json, progress, say, table
 from fa4sim.cli.run import check_size, run_facts
-from fa4sim.simulate import Report, Run, simulate
+from fa4sim.report import Report
+from fa4sim.simulate import Run, simulate
 
 #: Waits that take less of a role's life than this on both sides are left out.
 LEAST_SHARE = 0.02

@@ -9,7 +9,7 @@ from typing import Any
 
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import table
-from fa4sim.simulate import Report, Wait
+from fa4sim.report import Report, Wait
 from fa4sim.specs import Design, Machine, Problem
 
 MOST_WAITS_SHOWN = 10
@@ -103,9 +103,9 @@ def report_words(report: Report, machine: Machine) -> str:
     lines += [
         "",
         f"bottleneck: {report.bottleneck}",
+        *(f"  {line}" for line in report.evidence),
         "",
         f"simulated in {report.wall_s:.2f} s: {report.events:,} events, "
-        f""
         f"{report.detailed_runs} detailed run{'s' if report.detailed_runs != 1 else ''}",
     ]
     return "\n".join(lines)

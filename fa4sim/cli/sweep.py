@@ -29,7 +29,8 @@ from fa4sim.cli.output import (
 )
 from fa4sim.cli.run import check_size
 from fa4sim.engine.errors import Deadlock
-from fa4sim.simulate import Report, simulate
+from fa4sim.report import Report
+from fa4sim.simulate import simulate
 
 MOST_ROWS = 10_000
 ENDINGS = (".csv", ".json")

@@ -45,7 +45,7 @@ def validate(as_json: bool, sensitivity: bool, write: bool) -> None:
             written = validation.write_page(result)
         facts["file"] = str(written or PAGE)
     if not as_json:
-        say(result.to_markdown())
+        say(validation.page(result))
         if write:
             say(f"wrote {facts['file']}")
     if facts.get("ok") is False:

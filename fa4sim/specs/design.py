@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from fa4sim.specs.faults import Fault
+from fa4sim.specs.limits import (
+    FRAGMENT,
+    MOST_KV_STAGES,
+    RING_BUDGET_BYTES,
+    SCHEDULERS,
+    TILE_KEYS,
+    TILE_ROWS,
+    check_fits,
+    checked_field,
+    registers_left,
+)
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.problem import FP8, Problem
 
-#: Rows of one MMA tile per CTA, and the most keys of a K/V block.
-TILE_ROWS = 128
-TILE_KEYS = 128
-
-#: Columns of a P fragment: exponentials, conversions and TMEM stores go 32 keys at a time.
-FRAGMENT = 32
-
-#: Shared memory the kernel's stage formula budgets for Q, O and the K/V ring.
-RING_BUDGET_BYTES = 224 * 1024
-MOST_KV_STAGES = 32
-
-SCHEDULERS = ("single_tile", "static_persistent", "lpt", "single_tile_varlen", "dynamic")
+__all__ = ["FRAGMENT", "SCHEDULERS", "Design"]
 
 # (CTA pair, causal, padded head dim, B300) -> exp2 period, first fragment, softmax and correction
 # registers. Source: _TUNING_CONFIG of flash_fwd_sm100.py.
@@ -49,15 +49,22 @@ class Design:
 
     ``q_stages`` Q tiles of ``tile_m`` rows share every K/V block of ``tile_n`` keys. ``cta_group``
     2 is a pair of CTAs whose MMAs run in lock step. ``kv_stages`` slots of the ring hold K and V
-    tiles alternately. Every ``exp2_period`` columns of a fragment the last ``exp2_emulated`` run
-    as a polynomial of degree ``exp2_degree`` on the FMA units, from fragment
-    ``exp2_first_fragment`` on and never in the last one (0 switches it off).
+    tiles alternately. In the fragments of a row from ``exp2_first_fragment`` on, the last one
+    excepted, columns k and k + 1 (k even) run as a polynomial of degree ``exp2_degree`` on the
+    FMA units if ``k mod exp2_period >= exp2_period - exp2_emulated`` (period 0: none).
     ``rescale_threshold`` is in log2 units; 0 rescales whenever a maximum grows. The first
     ``p_first_columns`` of P are handed over before the rest (``tile_n``: in one part).
     ``p_store_early`` stores each fragment as soon as it is converted, as the compiler arranges it;
-    off, all exponentials come first, as the source says.
+    off, all exponentials come first, as the source says. ``max_offset`` scales P up by a power of
+    two, to use more of the range of FP8.
 
-    Raises ``ValueError`` for a value outside what the kernel allows.
+    Raises ``ValueError`` for a value outside what the kernel allows, quoting it.
+
+    >>> Design(kv_stages=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: kv_stages=1 must be 2 to 32: between PV of one block and QK of the next the MMA \
+warp holds a V and a K at once
     """
 
     tile_m: int = TILE_ROWS
@@ -87,45 +94,24 @@ class Design:
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
-        self._one_of("q_stages", (1, 2))
-        self._one_of("cta_group", (1, 2))
-        self._one_of("tile_m", (TILE_ROWS,))
-        self._one_of("tile_n", (64, TILE_KEYS))
-        self._one_of("q_load", ("tma", "cp_async"))
-        self._one_of("epilogue", ("tma", "correction"))
-        self._one_of("scheduler", SCHEDULERS)
-        self._one_of("exp2_degree", (1, 2, 3, 4, 5))
-        if self.tile_n % FRAGMENT or self.p_first_columns not in range(
-            FRAGMENT, self.tile_n + 1, FRAGMENT
-        ):
+        for spec in dataclasses.fields(self):
+            object.__setattr__(self, spec.name, checked_field(spec.name, getattr(self, spec.name)))
+        if self.p_first_columns > self.tile_n:
             some = ", ".join(str(c) for c in range(FRAGMENT, self.tile_n + 1, FRAGMENT))
             raise ValueError(
-                f"p_first_columns={self.p_first_columns} must be one of {some}: P is stored in "
-                f"fragments of {FRAGMENT} columns"
-            )
-        if not 2 <= self.kv_stages <= MOST_KV_STAGES:
-            raise ValueError(
-                f"kv_stages={self.kv_stages} must be 2 to {MOST_KV_STAGES}: between PV of one "
-                "block and QK of the next the MMA warp holds a V and a K at once"
+                f"p_first_columns={self.p_first_columns} must be one of {some}: it is a part of "
+                f"tile_n={self.tile_n} columns"
             )
         if self.uneven_kv_ring and self.kv_stages != 3:
-            raise ValueError(f"the uneven ring has 3 slots, not kv_stages={self.kv_stages}")
-        if self.exp2_period < 0 or not 0 <= self.exp2_emulated <= max(self.exp2_period, 4):
             raise ValueError(
-                f"exp2_period={self.exp2_period} with exp2_emulated={self.exp2_emulated}: emulate "
-                "at most as many columns as the period has (period 0 switches emulation off)"
+                f"the uneven ring has 3 slots, not kv_stages={self.kv_stages}; use kv_stages=3 or "
+                "uneven_kv_ring=False"
             )
-        if self.rescale_threshold < 0:
-            raise ValueError(f"rescale_threshold={self.rescale_threshold} must be 0 or more")
-        for name in ("registers_softmax", "registers_correction", "registers_other"):
-            value = getattr(self, name)
-            if value % 8 or not 24 <= value <= 256:
-                raise ValueError(f"{name}={value} must be a multiple of 8 from 24 to 256")
-
-    def _one_of(self, name: str, allowed: tuple[Any, ...]) -> None:
-        if getattr(self, name) not in allowed:
+        if self.exp2_period and self.exp2_emulated > self.exp2_period:
             raise ValueError(
-                f"{name}={getattr(self, name)!r} must be one of {', '.join(map(str, allowed))}"
+                f"exp2_emulated={self.exp2_emulated} of every exp2_period={self.exp2_period} "
+                "columns cannot be emulated; use at most the period (period 0 switches emulation "
+                "off)"
             )
 
     # -- the kernel's choice -------------------------------------------------------------------
@@ -134,28 +120,22 @@ class Design:
     def for_problem(cls, problem: Problem, machine: Machine, **changes: Any) -> Design:
         """The design the kernel would choose for ``problem`` on ``machine``, then ``changes``.
 
-        Changing ``cta_group``, ``q_stages``, ``pack_gqa`` or ``tile_n`` makes what depends on
-        them follow (ring stages, registers, exponential split) unless it is given too.
-        Raises ``ValueError`` for an unknown field or a design that does not fit the machine.
+        Changing ``cta_group``, ``q_stages``, ``pack_gqa``, ``tile_n`` or a register count makes
+        what depends on them follow (ring stages, registers, exponential split) unless it is given
+        too. Raises ``ValueError`` for an unknown field, a value no design can have or a design
+        that does not fit the machine.
         """
-        known = {spec.name for spec in dataclasses.fields(cls)}
-        for name in changes:
-            if name not in known:
-                raise ValueError(
-                    f"a design has no field {name!r}; it has {', '.join(sorted(known))}"
-                )
+        changes = _known(changes)
         fast_exp2 = machine.mufu_cycles_per_warp <= 4
-        d = _round_up(problem.head_dim, 16)
-        dv = _round_up(problem.dim_v, 16)
+        d = changes.get("head_dim_padded", _round_up(problem.head_dim, 16))
+        dv = changes.get("head_dim_v_padded", _round_up(problem.dim_v, 16))
         fp8 = problem.dtype in FP8
         unmasked = not problem.causal and not problem.is_local
 
-        pack = bool(changes.get("pack_gqa", problem.group > 1))
-        if pack and problem.group == 1:
-            raise ValueError("pack_gqa packs the query heads of a group, but heads == kv_heads")
+        pack = changes.get("pack_gqa", problem.group > 1)
         rows = problem.seqlen_q * (problem.group if pack else 1)
-        q_stages = int(changes.get("q_stages", 2 if rows > TILE_ROWS else 1))
-        tile_n = int(changes.get("tile_n", TILE_KEYS))
+        q_stages = changes.get("q_stages", 2 if rows > TILE_ROWS else 1)
+        tile_n = changes.get("tile_n", TILE_KEYS)
         rows_fit = not pack or TILE_ROWS % problem.group == 0
         pair = (
             unmasked
@@ -165,8 +145,7 @@ class Design:
             and rows > 2 * TILE_ROWS
             and rows_fit
         )
-        cta_group = int(changes.get("cta_group", 2 if pair else 1))
-        overlap = d == 192 and dv >= 64
+        cta_group = changes.get("cta_group", 2 if pair else 1)
         q_load = "tma" if rows_fit else "cp_async"
         epilogue = "tma" if rows_fit and problem.seqlens_q is None else "correction"
 
@@ -188,10 +167,12 @@ class Design:
         if pack and d > 64 and unmasked and period:
             tuned_period = tuned[0] if tuned else 10
             period = 32 if problem.seqlens_q is not None else tuned_period
-        softmax = int(changes.get("registers_softmax", softmax))
-        correction = int(changes.get("registers_correction", correction))
+        period = changes.get("exp2_period", period)
         if other is None or "registers_softmax" in changes or "registers_correction" in changes:
-            other = 512 - 2 * softmax - correction
+            softmax = changes.get("registers_softmax", softmax)
+            correction = changes.get("registers_correction", correction)
+            if "registers_other" not in changes:
+                other = registers_left(machine, softmax, correction, changes)
 
         if problem.seqlens_q is not None:
             scheduler = "single_tile_varlen"
@@ -204,7 +185,6 @@ class Design:
             "tile_n": tile_n,
             "q_stages": q_stages,
             "cta_group": cta_group,
-            "overlap_o_q": overlap,
             "head_dim_padded": d,
             "head_dim_v_padded": dv,
             "pack_gqa": pack,
@@ -215,24 +195,34 @@ class Design:
             "registers_correction": correction,
             "registers_other": other,
             "exp2_period": period,
+            "exp2_emulated": min(4, period) if period else 4,
             "exp2_first_fragment": first,
             "rescale_threshold": 0.0 if fp8 else 8.0,
             "max_offset": 8 if fp8 else 0,
             "p_first_columns": int(0.75 * tile_n) // FRAGMENT * FRAGMENT,
         }
-        overlap = bool(changes.get("overlap_o_q", overlap))
+        overlap = changes.get("overlap_o_q", d == 192 and dv >= 64)
+        values["overlap_o_q"] = overlap
         stages, uneven = _ring(problem, q_stages, cta_group, tile_n, d, dv, overlap)
-        values["kv_stages"], values["uneven_kv_ring"] = stages, uneven
-        if "kv_stages" in changes and changes["kv_stages"] != stages:
-            values["uneven_kv_ring"] = False
+        values["kv_stages"] = changes.get("kv_stages", stages)
+        values["uneven_kv_ring"] = uneven and values["kv_stages"] == stages
+        if values["kv_stages"] < 2:
+            raise ValueError(
+                f"beside Q and O of {q_stages} stages the ring gets {max(0, stages)} of the 2 "
+                f"slots it needs, by the kernel's formula (budget {RING_BUDGET_BYTES:,} bytes); "
+                "use fewer q_stages, a smaller tile_n, or overlap_o_q=True"
+            )
         values.update(changes)
         design = cls(**values)
         design.check(problem, machine)
         return design
 
     def replace(self, problem: Problem, machine: Machine, **changes: Any) -> Design:
-        """A what-if of this design, checked against ``problem`` and ``machine``."""
-        design = dataclasses.replace(self, **changes)
+        """A what-if of this design, checked against ``problem`` and ``machine``.
+
+        Nothing else follows from a change here. Raises ``ValueError`` as :meth:`for_problem`.
+        """
+        design = dataclasses.replace(self, **_known(changes))
         design.check(problem, machine)
         return design
 
@@ -295,11 +285,14 @@ class Design:
             "barriers": _round_up(8 * barriers + 8 + 16, 1024),
         }
 
-    def tmem_map(self) -> dict[str, tuple[int, int]]:
-        """``name -> (first column, columns)``: S and P of each stage share columns."""
+    def tmem_map(self, element_bytes: int = 2) -> dict[str, tuple[int, int]]:
+        """``name -> (first column, columns)``: P of each stage lies in the upper half of its S.
+
+        ``element_bytes`` are those of P: in FP8 it needs half the columns.
+        """
         n, dv = self.tile_n, self.head_dim_v_padded
         columns: dict[str, tuple[int, int]] = {}
-        p_columns = n // 2
+        p_columns = n * element_bytes // 4
         for stage in range(self.q_stages):
             columns[f"S{stage}"] = (stage * n, n)
             columns[f"P{stage}"] = (stage * n + n // 2, p_columns)
@@ -322,66 +315,16 @@ class Design:
 
     def check(self, problem: Problem, machine: Machine) -> None:
         """Raise ``ValueError`` with the figures, and what would fit, if this cannot run."""
-        smem = self.smem_bytes(problem)
-        total = sum(smem.values())
-        if total > machine.smem_bytes_per_cta:
-            parts = ", ".join(f"{name} {size:,}" for name, size in smem.items() if size)
-            fixed = total - smem["ring"]
-            slot = max(self.k_tile_bytes(problem), self.v_tile_bytes(problem))
-            fits = max(0, (machine.smem_bytes_per_cta - fixed) // slot)
-            raise ValueError(
-                f"this design needs {total:,} bytes of shared memory ({parts}) and a CTA has "
-                f"{machine.smem_bytes_per_cta:,}; with everything else as it is, kv_stages up to "
-                f"{fits} would fit"
-            )
-        columns = max(first + width for first, width in self.tmem_map().values())
-        if columns > machine.tmem_columns:
-            raise ValueError(
-                f"this design needs {columns} TMEM columns (S, O of {self.q_stages} stages, "
-                f"head_dim_v {self.head_dim_v_padded}) and an SM has {machine.tmem_columns}; "
-                "use fewer q_stages or a smaller head_dim_v"
-            )
-        lanes = 2 * self.registers_softmax + self.registers_correction + self.registers_other
-        most = machine.registers_per_sm // 128
-        if lanes > most:
-            raise ValueError(
-                f"registers: 2 x {self.registers_softmax} (softmax) + {self.registers_correction} "
-                f"(correction) + {self.registers_other} (other) = {lanes}, and an SM has {most} "
-                "per lane of its four warpgroups; lower one of them"
-            )
-        if problem.head_dim > self.head_dim_padded or problem.dim_v > self.head_dim_v_padded:
-            raise ValueError(
-                f"head dims ({problem.head_dim}, {problem.dim_v}) exceed the design's "
-                f"({self.head_dim_padded}, {self.head_dim_v_padded})"
-            )
-        if self.uneven_kv_ring and (self.head_dim_padded, self.head_dim_v_padded) != (192, 128):
-            raise ValueError("the uneven ring is laid out for head dims (192, 128) only")
-        if self.cta_group == 2:
-            if self.q_load != "tma" or self.epilogue != "tma":
-                raise ValueError(
-                    "cta_group=2 needs TMA for Q and O; this problem (variable query lengths, or "
-                    "a head group that does not divide 128) runs with cta_group=1"
-                )
-            if self.scheduler in ("single_tile_varlen",):
-                raise ValueError("cta_group=2 does not combine with variable query lengths")
-            if problem.causal or problem.is_local:
-                raise ValueError(
-                    "cta_group=2 is modelled for unmasked attention, where the kernel uses it; "
-                    "use cta_group=1 with causal or window"
-                )
-        if (self.scheduler == "single_tile_varlen") != (problem.seqlens_q is not None):
-            raise ValueError(
-                f"scheduler={self.scheduler!r} does not serve "
-                f"{'variable' if problem.seqlens_q else 'equal'} query lengths; use "
-                f"{'single_tile_varlen' if problem.seqlens_q else 'one of the others'}"
-            )
-        if problem.seqlens_q is not None and self.epilogue == "tma":
-            raise ValueError("epilogue='tma' cannot clip variable query lengths; use 'correction'")
-        if self.epilogue == "tma" and self.pack_gqa and self.tile_m % problem.group:
-            raise ValueError(
-                f"epilogue='tma' needs a head group that divides 128, not {problem.group}; "
-                "use 'correction'"
-            )
+        check_fits(self, problem, machine)
+
+
+def _known(changes: dict[str, Any]) -> dict[str, Any]:
+    """``changes`` with every value checked by itself. Raises ``ValueError`` for unknown fields."""
+    known = [spec.name for spec in dataclasses.fields(Design)]
+    for name in changes:
+        if name not in known:
+            raise ValueError(f"a design has no field {name!r}; it has {', '.join(sorted(known))}")
+    return {name: checked_field(name, value) for name, value in changes.items()}
 
 
 def _ring(

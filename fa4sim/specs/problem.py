@@ -267,11 +267,16 @@ query heads, so use 4, 8, 12, … heads
 
     def _twice_pairs(self, q: int, k: int) -> int:
         """Twice the pairs of a query and a key that count: half a causal square may be odd."""
-        if self.causal:
-            return q * k
-        if self.window is None:
-            return 2 * q * k
-        return 2 * _visible_pairs(q, k, self.window)
+        return q * k if self.causal else 2 * self.visible_pairs(q, k)
+
+    def visible_pairs(self, queries: int, keys: int) -> int:
+        """How many pairs of a query and a key the mask lets through in a sequence so long.
+
+        >>> Problem(causal=True).visible_pairs(3, 5)
+        12
+        """
+        window = (None, 0) if self.causal else self.window
+        return queries * keys if window is None else _visible_pairs(queries, keys, window)
 
     @staticmethod
     def lengths_from_file(path: str | os.PathLike[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:

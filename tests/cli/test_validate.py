@@ -17,9 +17,6 @@ class Answer:
     def to_dict(self):
         return {"rows": [{"published": 1500.0, "simulated": float("nan")}], "ok": self.ok}
 
-    def to_markdown(self):
-        return "| published | simulated |\n"
-
 
 @pytest.fixture
 def validation(monkeypatch):
@@ -38,6 +35,7 @@ def validation(monkeypatch):
         return "docs/validation/b200.md"
 
     fake.run_validation, fake.write_page = run_validation, write_page
+    fake.page = lambda result: "| published | simulated |\n"
     monkeypatch.setitem(sys.modules, "fa4sim.validation", fake)
     return fake
 

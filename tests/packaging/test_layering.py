@@ -19,7 +19,8 @@ LAYERS = {
     "pipelines": {"specs", "engine", "trace", "schedulers", "numerics"},
     "analysis": {"trace"},
     "views": {"trace"},
-    "simulate": {"specs", "engine", "trace", "schedulers", "pipelines", "numerics", "analysis"},
+    "report": {"specs", "pipelines", "analysis"},
+    "simulate": {"specs", "engine", "trace", "pipelines", "numerics", "analysis", "report"},
 }
 # Above them all: may import any layer, and no layer imports them.
 TOP = {"cli", "validation", "__main__"}

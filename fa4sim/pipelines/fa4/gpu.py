@@ -331,8 +331,9 @@ def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Mach
         at, slot = heapq.heappop(free)
         start = 0 if number < plan.clusters else at + turnover
         heapq.heappush(free, (start + empty, slot))
-        totals = Totals(sm_cycles=float(empty))
-        placed.append((Placement(number, slot, [], start, start + empty), totals))
+        sm = slot * design.cta_group
+        totals = Totals(sm_cycles=float(empty * design.cta_group))
+        placed.append((Placement(number, sm, [], start, start + empty), totals))
     return placed
 
 

@@ -65,6 +65,18 @@ def mask_runs(steps: tuple[BlockStep, ...]) -> tuple[tuple[str, int], ...]:
     return tuple(runs)
 
 
+def without_most_of_its_steady_part(tile: WorkTile, most: int) -> tuple[WorkTile, int]:
+    """The tile with at most ``most`` unmasked steps in a row, and how many steps that left out."""
+    start = 0
+    kept: list[BlockStep] = []
+    for kind, count in mask_runs(tile.steps):
+        keep = min(count, most) if kind == NO_MASK else count
+        kept += tile.steps[start : start + keep]
+        start += count
+    from_hbm = len(kept) if tile.hbm_steps >= tile.blocks else min(tile.hbm_steps, len(kept))
+    return tile.at(steps=tuple(kept), hbm_steps=from_hbm), tile.blocks - len(kept)
+
+
 def packed_rows(problem: Problem, design: Design, batch: int) -> int:
     """Rows of Q that one (head, sequence) brings: with packing, every head of the group."""
     seqlen_q, _ = problem.lengths(batch)
@@ -92,8 +104,10 @@ def work_tile(
 ) -> WorkTile:
     """The work tile at grid coordinates ``(m_block, head, batch)``."""
     seqlen_q, seqlen_k = problem.lengths(batch)
-    steps = _steps(
-        m_block, design.work_rows * design.cta_group, design.tile_n, seqlen_q, seqlen_k,
+    masked = problem.causal or problem.is_local
+    steps = _steps(  # without a mask of rows every tile of a sequence has the same
+        m_block if masked else 0, design.work_rows * design.cta_group, design.tile_n,
+        seqlen_q, seqlen_k,
         problem.causal, problem.window, problem.group if design.pack_gqa else 1,
     )  # fmt: skip
     return WorkTile(index, m_block, head, batch, steps)

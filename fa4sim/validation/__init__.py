@@ -1,0 +1,29 @@
+"""Simulated times beside published ones: how close to the truth, and by what right.
+
+>>> from fa4sim.validation import validated_rows
+>>> [row.name for row in validated_rows() if row.fitted]
+['full 4k', 'full 16k', 'causal 4k']
+
+:func:`run_validation` simulates them all and compares; :func:`write_page` writes what came out
+into ``docs/validation/b200.md``.
+"""
+
+from fa4sim.validation.errors import Errors, errors_of, relative_error
+from fa4sim.validation.page import page, write_page
+from fa4sim.validation.published import Group, Row, other_shapes, validated_rows
+from fa4sim.validation.validation import Line, Validation, run_validation
+
+__all__ = [
+    "Errors",
+    "Group",
+    "Line",
+    "Row",
+    "Validation",
+    "errors_of",
+    "other_shapes",
+    "page",
+    "relative_error",
+    "run_validation",
+    "validated_rows",
+    "write_page",
+]

@@ -1,0 +1,494 @@
+"""Checks of the exercises: each says what is right, or what the answer would lead to.
+
+Every check returns an :class:`Answer`. What is right is not stored here; it comes out of the
+simulator or the reference, so it stays right when they change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fa4sim import B200, Design, Fault, Machine, Problem, simulate
+from fa4sim.analysis import steady_state
+from fa4sim.numerics import LARGEST
+from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.specs import FRAGMENT
+
+#: The running example: one CTA with a pair of Q tiles, eight K/V blocks.
+EXAMPLE = Problem(seqlen_q=256, seqlen_k=1024)
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Whether an answer is right, and what there is to say about it."""
+
+    right: bool
+    message: str
+
+    def __repr__(self) -> str:
+        return f"{'✓ Right.' if self.right else '✗ Not yet.'} {self.message}"
+
+
+UNANSWERED = Answer(False, "There is no answer here so far: replace the None (or the return None).")
+
+
+def _wrong(message: str) -> Answer:
+    return Answer(False, message)
+
+
+def _raised(error: Exception) -> Answer:
+    return _wrong(f"Your function raised {type(error).__name__}: {error}")
+
+
+# -- 01: the life of a tile ------------------------------------------------------------------------
+
+
+def check_slot(slot_of: Callable[[str, int, int, int], int | None]) -> Answer:
+    """Exercise 1.1: ``slot_of(tensor, block, blocks, kv_stages)`` is the tile's ring slot."""
+    for blocks, stages in ((8, 3), (8, 2), (6, 3)):
+        truth = _slots(blocks, stages)
+        try:
+            given = {key: slot_of(*key, blocks, stages) for key in truth}
+        except Exception as error:
+            return _raised(error)
+        if all(value is None for value in given.values()):
+            return UNANSWERED
+        if given != truth:
+            return _wrong(_slot_message(given, truth, blocks, stages))
+    return Answer(
+        True, "The simulator put every K and V tile where you say, for rings of 2 and 3 slots."
+    )
+
+
+@cache
+def _slots(blocks: int, stages: int) -> dict[tuple[str, int], int]:
+    """Where the simulator put each tile."""
+    problem = replace(EXAMPLE, seqlen_k=128 * blocks)
+    run = simulate(problem, Design.for_problem(problem, B200, kv_stages=stages), scope="cta")
+    rows = run.trace.expand().life.where(tensor=("K", "V"), space="smem").rows()
+    return {(str(row["tensor"]), int(row["block"])): int(row["stage"]) for row in rows}
+
+
+def _slot_message(
+    given: dict[tuple[str, int], Any], truth: dict[tuple[str, int], int], blocks: int, stages: int
+) -> str:
+    by_rule = {
+        "forward": {(t, b): (2 * b + (t == "V")) % stages for t, b in truth},
+        "K alone": {(t, b): (blocks - 1 - b) % stages for t, b in truth},
+        "V first": {(t, b): (2 * (blocks - 1 - b) + (t == "K")) % stages for t, b in truth},
+        "always 3": {(t, b): (2 * (blocks - 1 - b) + (t == "V")) % 3 for t, b in truth},
+        "not round": {(t, b): 2 * (blocks - 1 - b) + (t == "V") for t, b in truth},
+    }
+    messages = {
+        "forward": f"You count the blocks upwards, but they are processed from the last one down: "
+        f"K of block {blocks - 1} is the first tile to be loaded.",
+        "K alone": "K and V of a block share the ring, so each block takes two slots, not one.",
+        "V first": "Within a block K comes before V: scores are needed before anything is summed.",
+        "always 3": f"This is right for 3 slots, but the ring here has {stages}: use kv_stages.",
+        "not round": "You number the loads, but a ring comes round again: take the number modulo "
+        "kv_stages.",
+    }
+    for rule, slots in by_rule.items():
+        if given == slots:
+            return messages[rule]
+    wrong = next(key for key in truth if given[key] != truth[key])
+    return (
+        f"{wrong[0]} of block {wrong[1]}, of {blocks} blocks in {stages} slots: you say "
+        f"{given[wrong]!r}, the simulator put it into slot {truth[wrong]}. Write down the order of "
+        "loading (K of the last block, V of the last block, K of the one before, …) and count."
+    )
+
+
+#: Memory twice as far away, and room for a longer ring than a real SM has.
+FAR = B200.with_constants(
+    tma_l2_latency_cycles=2 * B200.tma_l2_latency_cycles, smem_bytes_per_cta=2 * 232_448
+)
+SLOTS = (2, 3, 4, 5, 6)
+
+
+@cache
+def far_ring(kv_stages: int) -> tuple[float, float]:
+    """Cycles per block of the example far from memory, and the MMA warp's share of waiting."""
+    design = Design.for_problem(EXAMPLE, FAR, kv_stages=kv_stages)
+    run = simulate(EXAMPLE, design, FAR, scope="cta")
+    waits = {(wait.role, wait.barrier): wait.share for wait in run.report.waits}
+    return steady_state(run.trace).period, waits.get(("mma", "load_KV_full"), 0.0)
+
+
+def check_slots_needed(kv_stages: int | None) -> Answer:
+    """Exercise 1.2: the fewest slots with which a slower memory costs (almost) no time."""
+    if kv_stages is None:
+        return UNANSWERED
+    if kv_stages not in SLOTS:
+        return _wrong(f"{kv_stages!r} is not among the rings to choose from: {SLOTS}.")
+    best = min(far_ring(n)[0] for n in SLOTS)
+    enough = next(n for n in SLOTS if far_ring(n)[0] <= 1.01 * best)
+    cycles, share = far_ring(kv_stages)
+    if kv_stages < enough:
+        return _wrong(
+            f"With {kv_stages} slots the MMA warp waits {share:.0%} of its life for load_KV_full, "
+            f"and a block takes {cycles:,.0f} cycles; {best:,.0f} are possible. A load is on its "
+            "way for longer now: how many loads must be on their way at once?"
+        )
+    if kv_stages > enough:
+        return _wrong(
+            f"{kv_stages} slots are enough: {cycles:,.0f} cycles per block. But a slot costs "
+            "32 KiB of shared memory; fewer slots do just as well."
+        )
+    return Answer(
+        True,
+        f"{enough} slots: {cycles:,.0f} cycles per block, within 1% of the best. The farther the "
+        "memory, the more tiles must be on their way at the same time.",
+    )
+
+
+# -- 02: barriers and phases -----------------------------------------------------------------------
+
+
+def check_parity(wait_parity: Callable[[str, int], int | None]) -> Answer:
+    """Exercise 2.1: ``wait_parity(role, n)`` for the n-th use of a slot, n = 0, 1, 2, …"""
+    try:
+        given = {role: [wait_parity(role, n) for n in range(6)] for role in ("load", "mma")}
+    except Exception as error:
+        return _raised(error)
+    if all(value is None for values in given.values() for value in values):
+        return UNANSWERED
+    for role, values in given.items():
+        if any(value not in (0, 1) for value in values):
+            return _wrong(f"A parity is 0 or 1; for {role} you return {values}.")
+    for first in ("mma", "load"):
+        trouble = play_slot(given["load"], given["mma"], first)
+        if trouble:
+            return _wrong(
+                f"{trouble} (You return {given['load']} for load, {given['mma']} for mma.)"
+            )
+    return Answer(
+        True,
+        "Six tiles pass through the slot, whoever runs first. The producer starts with 1, the "
+        "consumer with 0, and both flip each time round.",
+    )
+
+
+def play_slot(load: list[int], mma: list[int], first: str) -> str:
+    """Pass tiles through one slot with these parities; '' if nothing goes wrong."""
+    completions = {"full": 0, "empty": 0}
+    done = {"load": 0, "mma": 0}
+    slot = -1
+
+    def can_go(role: str) -> bool:
+        if done[role] == len(load):
+            return False
+        parity = (load if role == "load" else mma)[done[role]]
+        return completions["empty" if role == "load" else "full"] % 2 != parity
+
+    order = ("load", "mma") if first == "load" else ("mma", "load")
+    while role := next((role for role in order if can_go(role)), ""):
+        number = done[role]
+        if role == "load":
+            if number > done["mma"]:
+                return (
+                    f"load overwrites tile {slot} with tile {number} before mma has read it: its "
+                    f"wait number {number} let it pass too early."
+                )
+            slot = number
+            completions["full"] += 1
+        else:
+            if slot != number:
+                found = "an empty slot" if slot < 0 else f"tile {slot}"
+                return f"mma wants tile {number} and reads {found}: its wait let it pass too early."
+            completions["empty"] += 1
+        done[role] += 1
+    if done == {"load": len(load), "mma": len(mma)}:
+        return ""
+    at = {role: number for role, number in done.items() if number < len(load)}
+    text = " and ".join(f"{role} stands at its wait number {n}" for role, n in at.items())
+    if done["load"] == 0:
+        text += ". Nobody has ever arrived on empty, so load must be let through the first time"
+    return f"Deadlock: {text}."
+
+
+_MYSTERY = Fault("drop_arrival", "P_full_O_rescaled", 0, "correction")
+
+
+def mystery_design() -> Design:
+    """Exercise 2.2: the example's design with one thing broken. Run it; don't print it."""
+    return replace(Design.for_problem(EXAMPLE, B200), faults=(_MYSTERY,))
+
+
+def check_mystery(
+    barrier: str | None = None, role: str | None = None, what: str | None = None
+) -> Answer:
+    """Exercise 2.2: which barrier is broken, who forgot something, and what.
+
+    ``what`` is "arrival", "wait" or "count".
+    """
+    if barrier is None or role is None or what is None:
+        return UNANSWERED
+    table = barrier_table(Design.for_problem(EXAMPLE, B200))
+    name = barrier.partition("[")[0]
+    if name not in table:
+        return _wrong(f"There is no barrier {barrier!r}; the report spells their names out.")
+    if what not in ("arrival", "wait", "count"):
+        return _wrong(f"what={what!r} must be 'arrival', 'wait' or 'count'.")
+    if name != _MYSTERY.barrier:
+        return _wrong(
+            f"Somebody stands at {name}, but as a victim: its arrivals come from "
+            f"{', '.join(sorted(table[name].parties))}, and whoever owes them stands elsewhere. "
+            "Follow the ring, and look for the barrier with some arrivals but not all."
+        )
+    if what == "wait":
+        return _wrong(
+            "A missing wait lets somebody through too early; it shows as a hazard. Here everybody "
+            "stands still."
+        )
+    if what == "count":
+        return _wrong(
+            f"With a wrong count nobody would be missing. Here {table[name].count} arrivals are "
+            "expected, as they should be, and half of them are missing."
+        )
+    if role != _MYSTERY.role:
+        return _wrong(
+            f"{name}[0] is right and the kind of fault too, but {role} did its part. Read who is "
+            "listed as missing."
+        )
+    return Answer(
+        True,
+        f"correction never arrives on {name}[0], so the MMA warp never learns that O is free to be "
+        "added to. Softmax did its half; that is why half of the arrivals were there.",
+    )
+
+
+# -- 03: online softmax ----------------------------------------------------------------------------
+
+
+#: Maxima and sums of two parts: either may have the larger maximum.
+MERGES = ((3.0, 5.0, 1.0, 2.0), (1.0, 2.0, 3.0, 5.0), (-4.5, 1.25, 6.0, 3.0), (2.0, 1.0, 2.0, 7.0))
+
+
+def check_merge(merge: Callable[..., Any]) -> Answer:
+    """Exercise 3.1: ``merge(m1, l1, m2, l2)`` joins two partial row sums, in powers of two."""
+    given = []
+    for case in MERGES:
+        try:
+            with np.errstate(all="ignore"):
+                pair = merge(*case)
+        except Exception as error:
+            return _raised(error)
+        if pair is None:
+            return UNANSWERED
+        try:
+            m, total = (float(value) for value in pair)
+        except (TypeError, ValueError):
+            return _wrong(f"Return a pair (m, l) of numbers, not {pair!r}.")
+        given.append((m, total))
+    message = _merge_message(given)
+    if message:
+        return _wrong(message)
+    for case in ((-math.inf, 0.0, 2.0, 3.0), (2.0, 3.0, -math.inf, 0.0)):
+        message = _merge_infinite(merge, case)
+        if message:
+            return _wrong(message)
+    if _merge_infinite(merge, (-math.inf, 0.0, -math.inf, 0.0)):
+        return _wrong(
+            "Two parts that have seen nothing, maximum −inf and sum 0 each, give a NaN: "
+            "−inf − (−inf) is not a number. The kernel uses 0 as the reference while the maximum "
+            "is −inf (m_safe); return (−inf, 0) there."
+        )
+    return Answer(
+        True,
+        "Merging is exact, works in any order, and a part that has seen nothing changes nothing. "
+        "This is all that online softmax does, block after block.",
+    )
+
+
+def _merge_message(given: list[tuple[float, float]]) -> str:
+    """What is wrong with the results of all :data:`MERGES`; '' if nothing."""
+
+    def all_like(rule: Callable[[float, float, float, float, float], float]) -> bool:
+        return all(
+            math.isclose(total, rule(*case, max(case[0], case[2])), rel_tol=1e-6)
+            for case, (_, total) in zip(MERGES, given, strict=True)
+        )
+
+    if all_like(lambda m1, l1, m2, l2, m: l1 + l2):
+        return (
+            "You add the two sums as they are. Each is relative to its own maximum; bring both to "
+            "the new one first."
+        )
+    if all_like(lambda m1, l1, m2, l2, m: l1 * math.exp(m1 - m) + l2 * math.exp(m2 - m)):
+        return "The maxima are in powers of two here, so scale with 2**, not with e."
+    if all_like(lambda m1, l1, m2, l2, m: l1 * 2 ** (m1 - m) + l2) or all_like(
+        lambda m1, l1, m2, l2, m: l1 + l2 * 2 ** (m2 - m)
+    ):
+        return (
+            "You rescale only one of the two sums. The one with the smaller maximum has to shrink, "
+            "and that may be either."
+        )
+    if all_like(lambda m1, l1, m2, l2, m: l1 * 2 ** (m - m1) + l2 * 2 ** (m - m2)):
+        return "The factor is upside down; it is 2**(old maximum − new maximum), at most 1."
+    for case, (m, total) in zip(MERGES, given, strict=True):
+        m1, l1, m2, l2 = case
+        exact = l1 * 2**m1 + l2 * 2**m2
+        value = total * 2**m if abs(m) < 200 else math.nan
+        if not math.isclose(value, exact, rel_tol=1e-6):
+            return (
+                f"merge{case} gives {total:.6g} relative to {m:g}, which stands for {value:.6g}; "
+                f"the two parts stand for {exact:.6g} together."
+            )
+        if m != max(m1, m2):
+            return (
+                f"merge{case} gives the right sum relative to {m:g}, but the new reference should "
+                f"be the larger maximum, {max(m1, m2):g}: relative to a smaller one sums grow out "
+                "of range."
+            )
+    return ""
+
+
+def _merge_infinite(merge: Callable[..., Any], case: tuple[float, float, float, float]) -> str:
+    """What is wrong with merging parts of which one or both have seen nothing; '' if nothing."""
+    m1, l1, m2, l2 = case
+    try:
+        with np.errstate(all="ignore"):
+            m, total = (float(value) for value in merge(m1, l1, m2, l2))
+    except Exception as error:
+        return f"merge{case} raised {type(error).__name__}: {error}"
+    if m == max(m1, m2) and math.isclose(total, l1 + l2):  # the part that saw nothing adds 0
+        return ""
+    return (
+        f"merge{case} gives ({m}, {total}). A part with maximum −inf and sum 0 has seen nothing "
+        "and must change nothing."
+    )
+
+
+def check_thresholds(fp16: int | None = None, e4m3: int | None = None) -> Answer:
+    """Exercise 3.2: the largest safe whole threshold for two formats of P.
+
+    ``fp16``: with weights up to 2**threshold. ``e4m3``: with weights up to 2**(8 + threshold),
+    since the kernel adds 8 to the exponents of FP8.
+    """
+    if fp16 is None or e4m3 is None:
+        return UNANSWERED
+    lines = []
+    for name, given, offset, largest in (
+        ("fp16", fp16, 0, float(LARGEST["fp16"])),
+        ("e4m3", e4m3, 8, E4M3_LARGEST),
+    ):
+        if given != int(given) or given < 0:
+            return _wrong(f"{name}={given!r}: give a whole number, 0 or more.")
+        reach, best = 2.0 ** (offset + given), math.floor(math.log2(largest)) - offset
+        if reach > largest:
+            hint = " Did you forget the offset of 8?" if name == "e4m3" and given <= 8 else ""
+            return _wrong(
+                f"{name}={given}: a weight may then reach 2**{offset + int(given)} = {reach:,.0f}, "
+                f"and the largest {name} number is {largest:,.0f}. It would saturate, and the row "
+                f"would be wrong.{hint}"
+            )
+        if given < best:
+            return _wrong(
+                f"{name}={given} is safe, but not the largest: 2**{offset + int(given)} = "
+                f"{reach:,.0f} leaves room below {largest:,.0f}."
+            )
+        lines.append(f"{name} {best}")
+    return Answer(
+        True,
+        f"{' and '.join(lines)}. For bf16 and fp16 the kernel stays at 8, well inside; for e4m3 it "
+        "uses 0 and so rescales whenever a maximum grows.",
+    )
+
+
+#: The largest finite number of FP8 e4m3.
+E4M3_LARGEST = 448.0
+
+
+# -- 04: MUFU or FMA -------------------------------------------------------------------------------
+
+
+def check_split(split: Callable[[float], Any]) -> Answer:
+    """Exercise 4.1: ``split(x)`` is ``(whole, fraction)`` with a fraction from 0 up to 1."""
+    for x in (2.75, 0.0, -0.25, -3.0, -7.6, 5.0, -126.5):
+        try:
+            given = split(x)
+        except Exception as error:
+            return _raised(error)
+        if given is None:
+            return UNANSWERED
+        try:
+            whole, fraction = (float(value) for value in given)
+        except (TypeError, ValueError):
+            return _wrong(f"Return a pair (whole, fraction), not {given!r}.")
+        if whole != math.floor(whole):
+            return _wrong(
+                f"split({x}): {whole} is no whole number, so it cannot become exponent bits."
+            )
+        if not math.isclose(whole + fraction, x, abs_tol=1e-9):
+            return _wrong(f"split({x}): {whole} + {fraction} is not {x}, so 2**x comes out wrong.")
+        if fraction < 0 and whole == math.ceil(x):
+            how = "truncates towards zero" if abs(whole) <= abs(x) else "rounds up"
+            return _wrong(
+                f"split({x}) gives the fraction {fraction:g}: {how}. The polynomial is fitted on "
+                "[0, 1) and knows nothing of negative fractions; exponents in softmax are almost "
+                "all negative, so this matters."
+            )
+        if not 0 <= fraction < 1:
+            return _wrong(f"split({x}): the fraction {fraction:g} is outside [0, 1).")
+    return Answer(
+        True,
+        "The whole part goes into the exponent bits, the fraction into the polynomial. The kernel "
+        "gets both from one addition that rounds down.",
+    )
+
+
+#: The example with twice the queries, which the kernel gives to a pair of CTAs, and longer.
+PAIR = Problem(seqlen_q=512, seqlen_k=4096)
+#: A GPU whose MUFU is half as slow again as a B200's.
+SLOW_MUFU = B200.with_constants(mufu_cycles_per_warp=1.5 * B200.mufu_cycles_per_warp)
+PERIODS = (0, 32, 16, 12, 10, 8, 6, 5, 4)
+
+
+@cache
+def pair_cycles(period: int, machine: Machine) -> float:
+    """Cycles per K/V block of a CTA pair with this period of emulated columns."""
+    design = Design.for_problem(PAIR, machine, exp2_period=period)
+    return steady_state(simulate(PAIR, design, machine, scope="cta").trace).period
+
+
+def fragment_cycles(emulated: int, machine: Machine) -> tuple[float, float]:
+    """Cycles of MUFU and of FMA units for one warp's 32 columns, ``emulated`` of them on FMA."""
+    scale = FRAGMENT / 2 * machine.fma_packed_cycles_per_warp
+    mufu = (FRAGMENT - emulated) * machine.mufu_cycles_per_warp
+    return mufu, scale + emulated * machine.exp2_polynomial_fma_cycles_per_warp
+
+
+def check_period(period: int | None) -> Answer:
+    """Exercise 4.2: the period with which a CTA pair is fastest if the MUFU is slower."""
+    if period is None:
+        return UNANSWERED
+    if period not in PERIODS:
+        return _wrong(f"{period!r} is not among the periods to choose from: {PERIODS}.")
+    cycles = {n: pair_cycles(n, SLOW_MUFU) for n in PERIODS}
+    best = min(cycles, key=lambda n: cycles[n])
+    design = Design.for_problem(PAIR, SLOW_MUFU, exp2_period=period)
+    emulated = design.emulated_in_fragment(design.exp2_first_fragment)
+    mufu, fma = fragment_cycles(emulated, SLOW_MUFU)
+    balance = (
+        f"{emulated} of 32 columns emulated give the MUFU {mufu:,.0f} cycles and the FMA units "
+        f"{fma:,.0f}"
+    )
+    behind = cycles[period] / cycles[best] - 1
+    if behind <= 0.02:
+        return Answer(
+            True,
+            f"{balance}, and a block takes {cycles[period]:,.0f} cycles, "
+            f"{cycles[0] - cycles[period]:,.0f} fewer than without emulation.",
+        )
+    more = "MUFU" if mufu > fma else "FMA units"
+    return _wrong(
+        f"{balance}: the {more} hold the fragment up. A block takes {cycles[period]:,.0f} cycles, "
+        f"{behind:.1%} more than with the best of these periods."
+    )

@@ -1,0 +1,225 @@
+"""The exercises: wrong answers get a message that helps, the solutions pass."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("*.md"))
+
+
+@pytest.fixture(name="checks")
+def _checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    return importlib.import_module("checks")
+
+
+def answers_of(checks: ModuleType, path: Path) -> list[Any]:
+    """What the checks say to the answers in a file of solutions."""
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), flags=re.DOTALL)
+    found = []
+    for block in blocks:
+        *body, last = block.strip().splitlines()
+        names: dict[str, Any] = dict(vars(checks))
+        exec("\n".join(body), names)
+        found.append(eval(last, names))
+    return found
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_the_solutions_are_right(checks: ModuleType, path: Path) -> None:
+    answers = answers_of(checks, path)
+    assert len(answers) == 2
+    assert [answer.right for answer in answers] == [True, True], answers
+
+
+def test_every_notebook_has_solutions() -> None:
+    assert [path.stem for path in SOLUTIONS] == [
+        path.stem for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.check_slot(lambda *_: None),
+        lambda c: c.check_slots_needed(None),
+        lambda c: c.check_parity(lambda *_: None),
+        lambda c: c.check_mystery(),
+        lambda c: c.check_merge(lambda *_: None),
+        lambda c: c.check_thresholds(),
+        lambda c: c.check_split(lambda *_: None),
+        lambda c: c.check_period(None),
+    ],
+)
+def test_an_untouched_exercise_says_so(
+    checks: ModuleType, ask: Callable[[ModuleType], Any]
+) -> None:
+    answer = ask(checks)
+    assert not answer.right and repr(answer).startswith("✗ Not yet. There is no answer here")
+
+
+def load(tensor: str, block: int, blocks: int) -> int:
+    return 2 * (blocks - 1 - block) + (tensor == "V")
+
+
+@pytest.mark.parametrize(
+    ("slot_of", "message"),
+    [
+        (lambda t, b, n, s: (2 * b + (t == "V")) % s, "from the last one down"),
+        (lambda t, b, n, s: (n - 1 - b) % s, "two slots, not one"),
+        (lambda t, b, n, s: (2 * (n - 1 - b) + (t == "K")) % s, "K comes before V"),
+        (lambda t, b, n, s: load(t, b, n) % 3, "use kv_stages"),
+        (lambda t, b, n, s: load(t, b, n), "modulo"),
+        (lambda t, b, n, s: 0, "you say 0, the simulator put it into slot 1"),
+        (lambda t, b, n, s: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_slot(checks: ModuleType, slot_of: Callable[..., int], message: str) -> None:
+    answer = checks.check_slot(slot_of)
+    assert not answer.right and message in answer.message
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"), [(2, "waits"), (6, "fewer slots do"), (9, "not among")]
+)
+def test_a_wrong_number_of_slots(checks: ModuleType, slots: int, message: str) -> None:
+    answer = checks.check_slots_needed(slots)
+    assert not answer.right and message in answer.message
+
+
+@pytest.mark.parametrize(
+    ("wait_parity", "message"),
+    [
+        (lambda role, n: n % 2, "Deadlock"),
+        (lambda role, n: (n + 1) % 2, "reads an empty slot"),
+        (lambda role, n: (n + (role == "mma")) % 2, "reads an empty slot"),
+        (lambda role, n: int(role == "load"), "overwrites|Deadlock|reads"),
+        (lambda role, n: n, "A parity is 0 or 1"),
+        (lambda role, n: [][n], "IndexError"),
+    ],
+)
+def test_a_wrong_parity(
+    checks: ModuleType, wait_parity: Callable[[str, int], int], message: str
+) -> None:
+    answer = checks.check_parity(wait_parity)
+    assert not answer.right and re.search(message, answer.message)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (("S_full", "tensor", "arrival"), "as a victim"),
+        (("SoftmaxStatsW0[0]", "softmax0", "arrival"), "as a victim"),
+        (("P_full", "correction", "arrival"), "no barrier"),
+        (("P_full_O_rescaled", "softmax0", "arrival"), "softmax0 did its part"),
+        (("P_full_O_rescaled[0]", "correction", "count"), "half of them are missing"),
+        (("P_full_O_rescaled", "mma", "wait"), "hazard"),
+        (("P_full_O_rescaled", "correction", "bytes"), "must be"),
+    ],
+)
+def test_a_wrong_culprit(checks: ModuleType, said: tuple[str, str, str], message: str) -> None:
+    answer = checks.check_mystery(*said)
+    assert not answer.right and message in answer.message
+
+
+def scaled(base: float) -> Callable[..., tuple[float, float]]:
+    def merge(m1: float, l1: float, m2: float, l2: float) -> tuple[float, float]:
+        m = max(m1, m2)
+        return m, l1 * base ** (m1 - m) + l2 * base ** (m2 - m)
+
+    return merge
+
+
+@pytest.mark.parametrize(
+    ("merge", "message"),
+    [
+        (lambda m1, l1, m2, l2: (max(m1, m2), l1 + l2), "add the two sums as they are"),
+        (scaled(math.e), "not with e"),
+        (scaled(0.5), "upside down"),
+        (lambda m1, l1, m2, l2: (m2, l1 * 2 ** (m1 - m2) + l2), "larger maximum"),
+        (
+            lambda m1, l1, m2, l2: (max(m1, m2), l1 * 2 ** (m1 - max(m1, m2)) + l2),
+            "only one of the two",
+        ),
+        (scaled(2.0), "seen nothing"),
+        (lambda m1, l1, m2, l2: max(m1, m2), "Return a pair"),
+        (lambda m1, l1, m2, l2: (m1, math.nan), "stands for"),
+        (lambda m1, l1, m2, l2: (0.0, l1 * 2**m1 + l2 * 2**m2), "larger maximum"),
+        (lambda m1, l1, m2, l2: undefined, "NameError"),  # type: ignore[name-defined] # noqa: F821
+    ],
+)
+def test_a_wrong_merge(checks: ModuleType, merge: Callable[..., Any], message: str) -> None:
+    answer = checks.check_merge(merge)
+    assert not answer.right and message in answer.message
+
+
+def test_a_part_that_saw_nothing_must_not_spoil_the_other(checks: ModuleType) -> None:
+    def merge(m1: float, l1: float, m2: float, l2: float) -> tuple[float, float]:
+        if math.isinf(m1) or math.isinf(m2):
+            return m1, l1
+        return scaled(2.0)(m1, l1, m2, l2)
+
+    answer = checks.check_merge(merge)
+    assert not answer.right and "must change nothing" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("fp16", "e4m3", "message"),
+    [
+        (16, 0, "65,536"),
+        (8, 0, "not the largest"),
+        (15, 8, "forget the offset"),
+        (15, 1, "would saturate"),
+        (15.5, 0, "whole number"),
+        (15, -1, "0 or more"),
+    ],
+)
+def test_a_wrong_threshold(checks: ModuleType, fp16: int, e4m3: int, message: str) -> None:
+    answer = checks.check_thresholds(fp16, e4m3)
+    assert not answer.right and message in answer.message
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (lambda x: (int(x), x - int(x)), "truncates towards zero"),
+        (lambda x: (round(x), x - round(x)), "outside|rounds up"),
+        (lambda x: (math.floor(x), abs(x) - abs(int(x))), "comes out wrong"),
+        (lambda x: (x, 0.0), "no whole number"),
+        (lambda x: math.floor(x), "Return a pair"),
+        (lambda x: (math.ceil(x), x - math.ceil(x)), "fraction"),
+    ],
+)
+def test_a_wrong_split(checks: ModuleType, split: Callable[[float], Any], message: str) -> None:
+    answer = checks.check_split(split)
+    assert not answer.right and re.search(message, answer.message)
+
+
+@pytest.mark.parametrize(
+    ("period", "message"), [(0, "MUFU hold"), (32, "MUFU hold"), (4, "FMA units hold"), (7, "not")]
+)
+def test_a_wrong_period(checks: ModuleType, period: int, message: str) -> None:
+    answer = checks.check_period(period)
+    assert not answer.right and message in answer.message
+
+
+def test_the_mystery_really_hangs(checks: ModuleType) -> None:
+    from fa4sim import Deadlock, simulate
+
+    with pytest.raises(Deadlock) as caught:
+        simulate(checks.EXAMPLE, checks.mystery_design(), scope="cta")
+    assert caught.value.suspects[0] == "P_full_O_rescaled"
+
+
+def test_the_checks_need_no_notebook(checks: ModuleType) -> None:
+    assert "IPython" not in vars(checks) and sys.modules["checks"] is checks

@@ -1,0 +1,142 @@
+"""What the notebooks share: tables, charts with a description, the knob, the stepper."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fa4sim import Deadlock, Design, Fault, Problem, Trace, simulate
+from fa4sim.views import alt_text
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+EXAMPLE = Problem(seqlen_q=256, seqlen_k=1024)
+
+
+@pytest.fixture(name="lesson")
+def _lesson(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    return importlib.import_module("lesson")
+
+
+@pytest.fixture(name="shown")
+def _shown(lesson: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    things: list[Any] = []
+    monkeypatch.setattr(lesson, "display", lambda *args, **_: things.extend(args))
+    return things
+
+
+@pytest.fixture(name="trace", scope="module")
+def _trace() -> Trace:
+    return simulate(EXAMPLE, scope="cta").trace
+
+
+class MBarrier:
+    def __init__(self, count: int) -> None:
+        self.count = self.pending = count
+        self.bytes = self.completions = 0
+
+    def count_down(self, arrivals: int = 0, announced: int = 0, landed: int = 0) -> None:
+        self.pending -= arrivals
+        self.bytes += announced - landed
+        if self.pending == 0 and self.bytes == 0:
+            self.completions += 1
+            self.pending = self.count
+
+    def passes(self, parity: int) -> bool:
+        return self.completions % 2 != parity
+
+
+def test_a_table_puts_numbers_on_the_right(lesson: ModuleType) -> None:
+    text = lesson.table(["what", "n", "share"], [("K", 32768, "5%"), ("V", 1, "–")]).data
+    assert text.splitlines() == [
+        "| what | n | share |",
+        "| :--- | ---: | ---: |",
+        "| K | 32,768 | 5% |",
+        "| V | 1 | – |",
+    ]
+
+
+def test_a_chart_says_in_words_what_it_shows(lesson: ModuleType) -> None:
+    figure = lesson.chart(
+        {"B200": ([0, 1, 2], [30.0, 10.0, 20.0])}, "Cycles", "share", "cycles", marks={"knee": 1}
+    )
+    assert alt_text(figure) == (
+        "Chart: Cycles. Across: share. Up: cycles. B200: 30 at 0, lowest 10 at 1, 20 at 2. "
+        "A line at 1 marks knee."
+    )
+
+
+def test_the_picture_of_columns_lists_them(lesson: ModuleType) -> None:
+    text = alt_text(lesson.columns_picture([False] * 44 + [True] * 4 + [False] * 80))
+    assert "4 of 32 in fragment 1" in text and text.endswith("Columns: 44, 45, 46, 47.")
+
+
+def test_a_running_maximum_tells_the_reference_from_the_maximum(lesson: ModuleType) -> None:
+    text = alt_text(lesson.running_maximum([1.0, 3.0, 2.0], [1.0, 1.0, 1.0], "Row"))
+    assert "True running maximum: 1.0, 3.0, 3.0. Reference in use: 1.0, 1.0, 1.0." in text
+
+
+def test_a_knob_shows_a_slider_and_the_first_picture(lesson: ModuleType, shown: list[Any]) -> None:
+    lesson.knob(lambda n: f"picture {n}", n=(3, 2))
+    slider, picture = shown
+    assert picture == "picture 3" and slider.options == (3, 2)
+
+
+def test_a_knob_without_widgets_says_how_to_turn_it(
+    lesson: ModuleType, shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+
+    def ring(kv_stages: int) -> str:
+        return f"picture {kv_stages}"
+
+    lesson.knob(ring, kv_stages=(2, 3))
+    hint, picture = shown
+    assert "`ring(kv_stages=3)`" in hint.data and picture == "picture 2"
+
+
+def test_the_stepper_walks_every_slot_to_its_end(lesson: ModuleType, trace: Trace) -> None:
+    for slot in range(3):
+        stepper = lesson.Stepper(MBarrier, trace, slot)
+        barriers, waiting = stepper.state(len(stepper) - 1)
+        full, empty = barriers.values()
+        assert full.completions == empty.completions > 4
+        assert set(waiting.values()) == {""}
+
+
+def test_the_stepper_says_what_its_picture_shows(lesson: ModuleType, trace: Trace) -> None:
+    stepper = lesson.Stepper(MBarrier, trace, 2)
+    text = alt_text(stepper.show(0))
+    assert text.startswith("Step 0 of ") and "load waits, parity 1" in text
+    with pytest.raises(ValueError, match="step -1"):
+        stepper.show(-1)
+
+
+def test_the_stepper_notices_a_barrier_that_is_not_one(lesson: ModuleType, trace: Trace) -> None:
+    class Wrong(MBarrier):
+        def passes(self, parity: int) -> bool:
+            return self.completions % 2 == parity
+
+    stepper = lesson.Stepper(Wrong, trace, 2)
+    with pytest.raises(AssertionError, match="disagree"):
+        stepper.state(len(stepper) - 1)
+
+
+def test_a_diagnosis_names_each_role_once(
+    lesson: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fa4sim import B200
+
+    design = Design.for_problem(EXAMPLE, B200, faults=(Fault("drop_arrival", "load_KV_empty"),))
+    with pytest.raises(Deadlock) as caught:
+        simulate(EXAMPLE, design, scope="cta")
+    lesson.diagnosis(caught.value)
+    text = capsys.readouterr().out
+    assert text.count("softmax0   stands at") == 1 and "suspects:  load_KV_empty" in text
+    lesson.diagnosis(caught.value, reasons=False)
+    assert "suspects" not in capsys.readouterr().out
