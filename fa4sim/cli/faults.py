@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fa4sim.cli.errors import BadInput
-from fa4sim.pipelines.fa4.barriers import barrier_table, parties_of, waiters_of
+from fa4sim.pipelines.fa4.faults import check_fault
 from fa4sim.specs import FAULT_KINDS, Design, Fault
 
 
@@ -33,46 +33,9 @@ def parse_fault(text: str) -> Fault:
 def parse_faults(texts: Iterable[str], design: Design) -> tuple[Fault, ...]:
     """The faults for ``design``. Raises a usage failure for one that would break nothing."""
     faults = tuple(parse_fault(text) for text in texts)
-    for fault in faults:
-        _check(fault, design)
+    try:
+        for fault in faults:
+            check_fault(fault, design)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     return faults
-
-
-def _check(fault: Fault, design: Design) -> None:
-    table = {name: spec for name, spec in barrier_table(design).items() if spec.used}
-    if fault.barrier not in table:
-        raise BadInput(
-            f"this design uses no barrier {fault.barrier!r}; it uses {', '.join(sorted(table))}"
-        )
-    spec = table[fault.barrier]
-    if fault.kind == "swap_slots":
-        if fault.barrier != "load_KV_full":
-            raise BadInput(
-                "swap_slots exchanges slots of the K/V ring; its barrier is load_KV_full, "
-                f"not {fault.barrier!r}"
-            )
-        if design.kv_stages < 3:
-            raise BadInput(
-                "swap_slots exchanges a slot with the next but one, so it needs 3 slots or more, "
-                f"not kv_stages={design.kv_stages}"
-            )
-    if fault.stage is not None and fault.stage >= spec.stages:
-        raise BadInput(
-            f"{fault.barrier} has stages 0 to {spec.stages - 1} in this design, not {fault.stage}"
-        )
-    if fault.role is None:
-        return
-    stages = range(spec.stages) if fault.stage is None else (fault.stage,)
-    if fault.kind == "drop_arrival":
-        roles = {role: None for stage in stages for role in parties_of(spec, stage)}
-        verb = "arrive at"
-    elif fault.kind == "drop_wait":
-        roles = {role: None for stage in stages for role in waiters_of(spec, stage)}
-        verb = "wait for"
-    else:
-        raise BadInput(f"{fault.kind} concerns the barrier, not a role; leave {fault.role!r} out")
-    if fault.role not in roles:
-        raise BadInput(
-            f"{fault.role!r} does not {verb} {fault.barrier}; {', '.join(roles)} "
-            f"{'do' if len(roles) > 1 else 'does'}"
-        )

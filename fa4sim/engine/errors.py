@@ -33,7 +33,11 @@ class Hazard:
 
 @dataclass(frozen=True)
 class Waiting:
-    """One role that stands still at a deadlock."""
+    """One warp that stands still at a deadlock.
+
+    ``phase`` is how many phases of the barrier it waits to have completed; ``arrivals`` of the
+    ``expected`` ones have been made in the phase in progress.
+    """
 
     role: str
     warp: int

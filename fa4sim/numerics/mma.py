@@ -123,10 +123,10 @@ def _accumulate(
     count = -(-a.shape[1] // K_STEP)
     if any(not 0 <= step < count for step in steps):
         raise ValueError(f"steps={steps} lie outside the {count} k-steps of {a.shape[1]} elements")
-    a_wide: Float64Array = np.ascontiguousarray(a, dtype=np.float64)
-    b_wide: Float64Array = np.ascontiguousarray(b, dtype=np.float64)
     total = np.zeros((a.shape[0], b.shape[1]), np.float32) if acc is None else acc
     with np.errstate(over="ignore", invalid="ignore"):
+        a_wide: Float64Array = np.ascontiguousarray(a, dtype=np.float64)
+        b_wide: Float64Array = np.ascontiguousarray(b, dtype=np.float64)
         for step in steps:
             inner = slice(step * K_STEP, (step + 1) * K_STEP)
             total = (total + a_wide[:, inner] @ b_wide[inner]).astype(np.float32)

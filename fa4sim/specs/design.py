@@ -144,6 +144,7 @@ warp holds a V and a K at once
             and dv == 128
             and rows > 2 * TILE_ROWS
             and rows_fit
+            and machine.sms >= 2
         )
         cta_group = changes.get("cta_group", 2 if pair else 1)
         q_load = "tma" if rows_fit else "cp_async"

@@ -31,11 +31,13 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("tile", "block", "stage", "parent", "busy"),
     ),
     # Why something stood still. ``on`` names the barrier or unit; ``kind`` says which it is.
+    # ``phase`` is how many phases of the barrier must have completed: 0 passes at once.
     "wait": (
         *("sm", "cta", "role", "warp", "on", "kind", "stage", "phase", "reason"),
         *("start", "end", "tile", "block", "span"),
     ),
-    # An arrival on a barrier: ``count`` arrivals and ``tx_bytes`` transaction bytes.
+    # An arrival on a barrier: ``count`` arrivals and ``tx_bytes`` transaction bytes. ``phase`` is
+    # how many phases have completed before it, so the last one of phase 0 ends waits for 1.
     # ``cta`` owns the barrier; the arrival comes from ``from_cta``, perhaps the other of a pair.
     "arrive": (
         *("sm", "cta", "barrier", "stage", "phase", "count", "tx_bytes"),
@@ -48,7 +50,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     # Producer to consumer, by span number.
     "flow": ("source", "target", "what"),
-    # A value that holds from ``time`` on.
+    # A value from ``time`` on. ``busy:mufu``, ``busy:fma``, … count the cycles that a CTA's unit
+    # has worked so far; of units that each sub-partition has, all four together.
     "counter": ("sm", "cta", "name", "time", "value"),
 }
 
@@ -101,6 +104,7 @@ class Repeat:
     column and ``i * tiles`` in the tile column; everything recorded after ``last`` is already
     in shifted time. ``phases`` maps (CTA, barrier code, stage) to how many phases a period adds.
     ``ring`` says what moves on through a ring of slots instead of coming back to the same one.
+    ``grows`` maps (CTA, counter code) to what a period adds to counters that only ever grow.
     """
 
     first: Mapping[str, int]
@@ -111,6 +115,7 @@ class Repeat:
     tiles: int = 0
     phases: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
     ring: Ring | None = None
+    grows: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 class Trace:
@@ -312,6 +317,10 @@ def _write_out(
                 dtype=np.int64,
             )
             _shift(copies, phase, copy * np.tile(per_row, repeat.times))
+        if name == "counter" and repeat.grows:
+            growth = [repeat.grows.get((c, n), 0) for c, n in body[:, 1:3].tolist()]
+            per_copy = np.tile(np.array(growth, dtype=np.int64), repeat.times)
+            _shift(copies, index["value"], copy * per_copy)
         out[name] = np.concatenate((head, copies, tail))
     for name, copied in out.items():
         grown[name].append((repeat.last[name], len(copied) - len(rows[name])))

@@ -21,13 +21,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.trace import NONE, Trace
+from fa4sim.trace import NONE, Table, Trace
 from fa4sim.views import wire
 from fa4sim.views.files import write_whole
 from fa4sim.views.flows import flows
 from fa4sim.views.memory_map import occupied_columns, tmem_columns
 from fa4sim.views.scope import clock_hz
 from fa4sim.views.timeline import ROLES
+from fa4sim.views.units import BUSY, PER_SUBPARTITION
 
 #: Field numbers of Perfetto's messages (protos/perfetto/trace/perfetto_trace.proto).
 FIELDS: Mapping[str, Mapping[str, int]] = {
@@ -366,7 +367,11 @@ class _Writer:
             mine = table.where(name=name)
             for sm, cta in sorted({*zip(mine["sm"].tolist(), mine["cta"].tolist(), strict=True)}):
                 rows = mine.where(sm=sm, cta=cta)
-                self.counter(sm, cta, name, rows["time"], rows["value"])
+                if name.startswith(BUSY):
+                    unit = name.removeprefix(BUSY)
+                    self.counter(sm, cta, f"{unit}_busy_percent", *_percent(unit, rows))
+                else:
+                    self.counter(sm, cta, name, rows["time"], rows["value"])
         lives = self.trace.life
         columns = tmem_columns(self.trace)
         ring = [slot for slot in lives.unique("slot") if slot.startswith("sKV")]
@@ -384,7 +389,8 @@ class _Writer:
         if not len(times):
             return
         unit = UNIT_BYTES if "bytes" in name else UNIT_COUNT
-        named = (wire.text(FIELDS["CounterDescriptor"]["unit_name"], name.split("_")[1]),)
+        word = "percent" if name.endswith("percent") else name.split("_")[1]
+        named = (wire.text(FIELDS["CounterDescriptor"]["unit_name"], word),)
         kind = wire.number(FIELDS["CounterDescriptor"]["unit"], unit)
         track = self.track(
             ("counter", sm, cta, name), name, self.cta_track(sm, cta),
@@ -414,6 +420,15 @@ def _nest(rows: list[int], start: list[int], end: list[int]) -> list[list[int]]:
             lanes.append([row])
             stacks.append([row])
     return lanes
+
+
+def _percent(unit: str, rows: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``(times, percent busy from then to the next)``, from a counter of cycles worked."""
+    times, last = np.unique(rows["time"][::-1], return_index=True)
+    worked = rows["value"][::-1][last]
+    copies = 4 if unit in PER_SUBPARTITION else 1
+    rate = 100 * np.diff(worked) / np.maximum(1, np.diff(times)) / copies
+    return times, np.append(np.rint(np.minimum(rate, 100)), 0).astype(np.int64)
 
 
 def _held(

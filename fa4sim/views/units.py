@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.trace import NONE, Trace
+from fa4sim.trace import NONE, Table, Trace
 from fa4sim.views.figure import Picture
 from fa4sim.views.layout import Page, label_room, time_axis
 from fa4sim.views.scope import Scope, run_words, scope, span_words
@@ -38,6 +38,8 @@ UNITS = {
 }
 #: Units of which every sub-partition of an SM has one; warp w uses that of w mod 4.
 PER_SUBPARTITION = frozenset({"mufu", "fma", "alu", "tmem", "issue"})
+#: What the names of counters of cycles worked begin with.
+BUSY = "busy:"
 ROW = 0.5
 
 
@@ -53,9 +55,10 @@ def unit_utilisation(
 ) -> Picture:
     """Draw the busy share of every unit of one SM over time, as small multiples.
 
-    A unit's share in a stretch of time is the cycles its spans were busy there, over the cycles
-    there are; of units that each sub-partition has, the mean of the four. A span's busy cycles
-    are those of its own unit, latency of its last result included, spread evenly over the span.
+    A unit's share in a stretch of time is the cycles it worked there, over the cycles there are;
+    of units that each sub-partition has, the mean of the four. A simulated trace counts them
+    (counters ``busy:mufu`` and so on, a few times per K/V block). Of a unit that isn't counted,
+    spans tell: those on that unit, each working evenly from start to end.
 
     Args:
         trace: any trace.
@@ -75,8 +78,10 @@ def unit_utilisation(
             f"{part.trace.clock}"
         )
     edges = np.linspace(part.start, part.end, buckets + 1)
-    units = [unit for unit in UNITS if unit in part.rows("span").unique("unit")]
-    others = [unit for unit in part.rows("span").unique("unit") if unit not in UNITS]
+    counted = [name.removeprefix(BUSY) for name in counted_units(part.trace)]
+    present = [*part.rows("span").unique("unit"), *counted]
+    units = [unit for unit in UNITS if unit in present]
+    others = [unit for unit in dict.fromkeys(present) if unit not in UNITS]
     shares = {unit: busy_shares(part, unit, edges) for unit in [*units, *others]}
     heading = title or f"Busy units of {part.where}"
     labels = [f"{unit} 100%" for unit in shares]
@@ -113,6 +118,9 @@ def unit_utilisation(
 
 def busy_shares(part: Scope, unit: str, edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """The busy share of ``unit`` in each stretch between two ``edges``, 0 to 1."""
+    counter = part.trace.counter.where(cta=part.cta, name=BUSY + unit)
+    if len(counter):
+        return counted_shares(part, unit, counter, edges)
     spans = part.rows("span").where(unit=unit)
     start, end, busy = spans["start"], spans["end"], spans["busy"].astype(np.float64)
     length = end - start
@@ -127,6 +135,24 @@ def busy_shares(part: Scope, unit: str, edges: NDArray[np.float64]) -> NDArray[n
         total += np.clip(np.diff(done) / np.diff(edges), 0.0, 1.0)
     share: NDArray[np.float64] = total / copies
     return share
+
+
+def counted_units(trace: Trace) -> list[str]:
+    """Names of the counters of units' work that a trace has."""
+    return [name for name in trace.counter.unique("name") if name.startswith(BUSY)]
+
+
+def counted_shares(
+    part: Scope, unit: str, counter: Table, edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Shares from a counter of cycles worked, which rises evenly from each value to the next."""
+    born = int(part.trace.span.where(cta=part.cta)["start"].min())
+    times = np.concatenate([[born], counter["time"]])
+    worked = np.concatenate([[0], counter["value"]])
+    copies = 4 if unit in PER_SUBPARTITION else 1
+    done = np.interp(edges, times, worked)
+    share: NDArray[np.float64] = np.diff(done) / np.diff(edges) / copies
+    return np.clip(share, 0.0, 1.0)
 
 
 def _worked(

@@ -13,7 +13,8 @@ from fa4sim.trace import COLUMNS, NONE, Repeat, Ring, Trace
 
 # An operation is (what, cycles); a loop is (body, copies, "block" or "tile").
 OPS = st.tuples(
-    st.sampled_from(["span", "child", "wait", "arrive", "life", "counter"]), st.integers(0, 9)
+    st.sampled_from(["span", "child", "wait", "arrive", "life", "counter", "total"]),
+    st.integers(0, 9),
 )
 
 
@@ -36,6 +37,7 @@ class Recorder:
         self.block = 100
         self.tile = 0
         self.arrivals = Counter()
+        self.total = 0
         self.first_span = 0
 
     def run(self, program):
@@ -65,12 +67,16 @@ class Recorder:
         elif what == "life":
             trace.add("life", tensor="S", space="tmem", birth=start, last_use=self.clock,
                       death=self.clock, **place)  # fmt: skip
-        else:
+        elif what == "counter":
             trace.add("counter", cta=0, name="bytes", time=start, value=cycles)
+        else:
+            self.total += cycles
+            trace.add("counter", cta=0, name="busy:mufu", time=start, value=self.total)
 
     def loop(self, body, copies, kind):
         first, started = self.trace.sizes(), self.clock
         arrived, block, tile = self.arrivals.copy(), self.block, self.tile
+        total = self.total
         for turn in range(1 if self.compact else 1 + copies):
             self.first_span = self.trace.size("span")
             self.block = block - turn if kind == "block" else block
@@ -84,11 +90,13 @@ class Recorder:
             (0, self.trace.code(barrier), stage): count - arrived[barrier, stage]
             for (barrier, stage), count in self.arrivals.items()
         }
-        cycles = self.clock - started
+        cycles, growth = self.clock - started, self.total - total
+        grows = {(0, self.trace.code("busy:mufu")): growth}
         down, up = (-1, 0) if kind == "block" else (0, 1)
         self.trace.repeats.append(
-            Repeat(first, self.trace.sizes(), copies, cycles, down, up, phases)
+            Repeat(first, self.trace.sizes(), copies, cycles, down, up, phases, grows=grows)
         )
+        self.total += copies * growth
         self.clock += copies * cycles
         self.block += copies * down
         self.tile += copies * up

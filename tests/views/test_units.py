@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fa4sim import Problem, simulate
 from fa4sim.trace import Trace
 from fa4sim.views import alt_text, unit_utilisation
 from fa4sim.views.scope import scope
@@ -17,6 +18,16 @@ def test_shares_are_the_busy_cycles_of_the_spans(trace):
         busy = trace.span.where(cta=0, unit=unit)["busy"].sum()
         assert shares.mean() * part.length == pytest.approx(busy, rel=1e-3)
         assert np.all((shares >= 0) & (shares <= 1))
+
+
+def test_shares_are_what_the_report_says():
+    for problem in (Problem(seqlen_q=2048), Problem(seqlen_q=1024, causal=True)):
+        run = simulate(problem, scope="cta")
+        edges = np.array([0.0, run.report.cycles])
+        parts = [scope(run.trace, cta=cta, everything=True) for cta in range(run.report.ctas)]
+        for unit in ("tensor", "mufu", "fma", "alu", "issue", "tmem", "smem"):
+            shares = [busy_shares(part, unit, edges)[0] for part in parts]
+            assert np.mean(shares) == pytest.approx(run.report.units[unit], rel=1e-3), unit
 
 
 def test_a_subpartition_s_unit_counts_a_quarter():

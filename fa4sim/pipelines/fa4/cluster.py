@@ -20,6 +20,7 @@ from fa4sim.engine.tensor import Mma, TensorPipe
 from fa4sim.engine.units import Pressure, SubPartition, Unit
 from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, parties_of, waiters_of
 from fa4sim.pipelines.fa4.costs import correction_costs, mma_costs, softmax_costs
+from fa4sim.pipelines.fa4.faults import check_fault
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.pipelines.fa4.votes import RescaleVotes
 from fa4sim.specs import Design, Machine, Problem
@@ -98,6 +99,11 @@ class TmemStage:
         )  # fmt: skip
 
 
+#: Units whose work is counted, in the order of :meth:`Cta.busy`, and how many of each an SM has.
+#: The tensor pipe's spans tell all about it.
+UNITS = {"mufu": 4, "fma": 4, "alu": 4, "issue": 4, "tmem": 4, "smem": 1}
+
+
 class Cta:
     """One CTA's shared things: barriers, slots, units. ``rank`` 0 is the leader of a pair."""
 
@@ -146,6 +152,7 @@ class Cta:
             for s in range(q)
         ]
         self.tmem = [TmemStage() for _ in range(q)]
+        self.busy_codes = [core.trace.code(f"busy:{unit}") for unit in UNITS]
         self.tmem_allocated = False
         self.tmem_users = 4 * (q + 1)
         self.tmem_users_left = 0
@@ -154,6 +161,29 @@ class Cta:
         """From now on L2 and HBM are shared by this many SMs (unless all are simulated)."""
         if self.cluster.around.shared is None:
             self.l2.sharers = self.hbm.sharers = active_sms
+
+    # -- how busy its units are ----------------------------------------------------------------
+
+    def busy(self) -> tuple[int, ...]:
+        """Cycles each of :data:`UNITS` has worked so far; sub-partitions' units all together."""
+        sums = [0, 0, 0, 0, 0]
+        for smsp in self.smsps:
+            sums[0] += smsp.mufu_busy
+            sums[1] += smsp.fma_busy
+            sums[2] += smsp.alu_busy
+            sums[3] += smsp.issue_busy
+            sums[4] += smsp.tmem.busy
+        return (*sums, self.smem_port.busy)
+
+    def record_busy(self) -> None:
+        """Write them into the trace, as counters."""
+        core = self.cluster.core
+        now = core.now
+        sm, number = self.sm, self.number
+        row: list[int] = []
+        for code, value in zip(self.busy_codes, self.busy(), strict=True):
+            row += (sm, number, code, now, value)
+        core.trace.append["counter"](row)
 
     # -- lives of tiles in TMEM ----------------------------------------------------------------
 
@@ -203,9 +233,6 @@ class Cta:
         """Put a fault into this CTA's barriers."""
         if kind == "swap_slots":
             return
-        if name not in self.barriers:
-            used = ", ".join(sorted(self.barriers))
-            raise ValueError(f"this design uses no barrier {name!r} to break; it uses {used}")
         for barrier in self.barriers[name]:
             if stage is not None and barrier.stage != stage:
                 continue
@@ -244,6 +271,8 @@ class Cluster:
         self.around = around
         self.data = data
         self.table = barrier_table(design)
+        for fault in design.faults:
+            check_fault(fault, design)
         self.softmax_costs = softmax_costs(problem, design, machine)
         self.correction_costs = correction_costs(problem, design, machine)
         self.mma_costs = mma_costs(problem, design, machine)

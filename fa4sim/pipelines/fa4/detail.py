@@ -10,15 +10,13 @@ import numpy as np
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
 from fa4sim.pipelines.fa4.build import build_cluster
-from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
+from fa4sim.pipelines.fa4.cluster import UNITS, Cluster, Surroundings
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.steady import Proof, SteadyState, is_peer
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.specs import Design, Machine, Problem
 from fa4sim.trace import Trace
-
-UNITS = ("tensor", "mufu", "fma", "alu", "issue", "smem", "tmem")
 
 
 @dataclass
@@ -95,6 +93,8 @@ def simulate_cluster(
         steady.watch()
     core.run()
     check_end(cluster)
+    for cta in cluster.ctas:
+        cta.record_busy()
     cycles = max((agent.died for agent in cluster.agents), default=0)
     detail = Detail(
         cluster, core.trace, cycles, core.events, core.hazards,
@@ -108,13 +108,11 @@ def simulate_cluster(
 def totals_of(cluster: Cluster, cycles: int) -> Totals:
     """The totals of a finished cluster."""
     totals = Totals(sm_cycles=float(cycles * len(cluster.ctas)))
-    units = dict.fromkeys(UNITS, 0.0)
+    units = dict.fromkeys(("tensor", *UNITS), 0.0)
     for cta in cluster.ctas:
-        for smsp in cta.smsps:
-            for name, busy in smsp.busy().items():
-                units[name] += busy / 4
-        units["smem"] += cta.smem_port.busy
         units["tensor"] += cluster.tensor.busy
+        for (name, copies), busy in zip(UNITS.items(), cta.busy(), strict=True):
+            units[name] += busy / copies
         totals.l2_bytes += cta.l2.moved
         totals.hbm_bytes += cta.hbm.moved
     totals.units = units
@@ -152,10 +150,10 @@ def _per_period(cluster: Cluster, proof: Proof) -> Totals:
     """What one more period of the steady state adds to the totals."""
     ctas = len(cluster.ctas)
     totals = Totals(sm_cycles=float(proof.cycles * ctas))
-    units = dict.fromkeys(UNITS, 0.0)
+    units = dict.fromkeys(("tensor", *UNITS), 0.0)
     for smsp in proof.units:
         for name, busy in smsp.items():
-            units[name] += busy / (1 if name == "smem" else 4)
+            units[name] += busy / UNITS[name]
     units["tensor"] += proof.tensor * ctas
     totals.units = units
     totals.l2_bytes = float(sum(proof.moved[0::2]))

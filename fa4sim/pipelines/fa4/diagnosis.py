@@ -10,6 +10,7 @@ from fa4sim.engine.errors import Deadlock, Hazard, Waiting
 from fa4sim.pipelines.fa4.cluster import Cluster
 from fa4sim.pipelines.fa4.program import program
 from fa4sim.pipelines.fa4.role import Role
+from fa4sim.pipelines.fa4.steady import is_peer
 
 
 def check_end(cluster: Cluster) -> None:
@@ -145,10 +146,12 @@ def ring_of(stuck: list[Agent]) -> list[str]:
     for agent in stuck:
         assert agent.waiting is not None
         barrier, _, _ = agent.waiting
+        # The second MMA warp of a pair issues nothing: nobody who waits for MMAs waits for it.
+        waiter = "peer_mma" if is_peer(agent) else agent.role
         for missing in barrier.missing():
             role = missing.split(" ")[0]
             role = "mma" if role == "tensor" else role
-            edges.setdefault(agent.role, []).append((f"{barrier.name}[{barrier.stage}]", role))
+            edges.setdefault(waiter, []).append((f"{barrier.name}[{barrier.stage}]", role))
     for start in edges:
         path: list[str] = []
         seen: dict[str, int] = {}

@@ -411,6 +411,8 @@ def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed:
             running.append(cluster)
             yield core.env.all_of([agent.process for agent in cluster.agents])
             check_end(cluster)
+            for cta in cluster.ctas:
+                cta.record_busy()
             running.remove(cluster)
             placement.tiles = [t.index for t in cluster.tiles]
             placement.end = max(agent.died for agent in cluster.agents)

@@ -53,7 +53,7 @@ class MmaRole(Role):
                     if stage == last:
                         self.free_kv(v)
                     if stage == 0:
-                        yield from self.wait_kv(k)
+                        yield from self.wait_kv(k, ahead=1)
                     yield from self.qk(stage, k, 1)
                 self.free_kv(k)
                 self.ring += 2
@@ -95,11 +95,13 @@ class MmaRole(Role):
 
     # -- one GEMM ------------------------------------------------------------------------------
 
-    def wait_kv(self, ring: int) -> Steps:
-        """Wait for ring entry number ``ring`` to have landed."""
+    def wait_kv(self, ring: int, ahead: int = 0) -> Steps:
+        """Wait for ring entry ``ring``, which belongs to the block ``ahead``, to have landed."""
         stages = self.design.kv_stages
         slot, wrap = ring % stages, ring // stages
+        self.block -= ahead
         yield from self.wait(self.barrier("load_KV_full", slot), wrap + 1, "K/V")
+        self.block += ahead
 
     def slot(self, ring: int) -> int:
         """The slot of ring entry ``ring`` (the wrong one, if a fault says so)."""
@@ -146,6 +148,9 @@ class MmaRole(Role):
     ) -> Steps:
         """Queue a run of k-steps and spend what issuing them costs."""
         machine = self.machine
+        if not first:
+            for cta in self.cluster.ctas:
+                cta.record_busy()
         # A run that follows a wait begins a little later than one that follows another run.
         lead = self.costs.resume if op == "PV" or (stage == 0 and ahead) else 0
         ready = self.env.cycle + lead + machine.mma_issue_cycles
@@ -154,12 +159,11 @@ class MmaRole(Role):
                 self.step + ahead, ready, first, steps, cycles, smem, op == "PV", begin,
                 finish)
         )  # fmt: skip
-        block = self.block
         self.block -= ahead
         yield from self.spend(
             f"issue {op}", "issue", lead + steps * machine.mma_issue_cycles, stage
         )
-        self.block = block
+        self.block += ahead
 
     # -- commits -------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ class Moment:
     barriers: list[int]
     stores: list[int]
     units: list[dict[str, int]]
+    counted: list[int]
     moved: list[int]
     tensor_busy: int
     times: list[int]
@@ -290,6 +291,7 @@ class SteadyState:
             barriers=[barrier.completions for barrier in self._barriers()],
             stores=[n for cta in cluster.ctas for n in (cta.tma_store.issued, cta.tma_store.read)],
             units=self._busy(),
+            counted=[busy for cta in cluster.ctas for busy in cta.busy()],
             moved=[share.moved for cta in cluster.ctas for share in (cta.l2, cta.hbm)],
             tensor_busy=cluster.tensor.busy,
             times=[getattr(owner, name) for owner, name in self._times()],
@@ -392,14 +394,18 @@ class SteadyState:
         for share, was_moved, moved in zip(shares, before.moved, here.moved, strict=True):
             share.moved += times * (moved - was_moved)
         cluster.tensor.busy += times * (here.tensor_busy - before.tensor_busy)
+        keys = [(cta.number, code) for cta in cluster.ctas for code in cta.busy_codes]
         cycles = here.total - before.total
         for (owner, name), then, at in zip(self._times(), before.times, here.times, strict=True):
             if at == then and at >= 0:  # born before the period and still there: it stays there
                 setattr(owner, name, at - times * cycles)
         core.skipped += times * cycles
         core.trace.repeats.append(
-            Repeat(before.sizes, here.sizes, times, cycles, -steps, ids, phases, self._ring(turn))
-        )
+            Repeat(
+                before.sizes, here.sizes, times, cycles, -steps, ids, phases, self._ring(turn),
+                {key: b - a for key, a, b in zip(keys, before.counted, here.counted, strict=True)},
+            )
+        )  # fmt: skip
         self.jumps += 1
 
     def _turn(self, cta: Cta, by: int) -> None:
