@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.analysis import critical_path
+from fa4sim.arguments import check_arguments, check_arrays, check_sink
 from fa4sim.engine.errors import Hazard, HazardError
-from fa4sim.numerics.formats import round_to
 from fa4sim.pipelines.fa4.cluster import Surroundings
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
-from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan, simulate_gpu
+from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan, simulate_gpu, simulate_with_data
 from fa4sim.report import Report, make_report, typical_path
 from fa4sim.specs import B200, FP8, Design, Machine, Problem
 from fa4sim.trace import Trace
@@ -105,10 +105,11 @@ def simulate(
         fa4sim.HazardError: the design finished but broke a rule on the way.
     """
     started = time.perf_counter()
+    check_arguments(
+        problem, design, machine, arrays, sink, scope, seed, exact, tile, on_hazard
+    )  # fmt: skip
     design = Design.for_problem(problem, machine) if design is None else design
     design.check(problem, machine)
-    if scope not in ("gpu", "cta"):
-        raise ValueError(f"scope={scope!r} must be 'gpu' or 'cta'")
     if arrays is not None:
         run = _with_arrays(problem, design, machine, arrays, sink, seed, started)
     elif scope == "cta":
@@ -126,6 +127,12 @@ def _whole_gpu(
     if _no_work(problem):
         return _empty_run(problem, design, machine, started)
     result = simulate_gpu(problem, design, machine, seed=seed, exact=exact)
+    return _report_gpu(problem, design, machine, result, seed, started)
+
+
+def _report_gpu(
+    problem: Problem, design: Design, machine: Machine, result: GpuResult, seed: int, started: float
+) -> Run:
     trace = result.detail.trace if result.detail is not None else Trace()
     _describe(trace, problem, design, machine)
     path = typical_path(problem, design, machine, result.plan, seed)
@@ -183,38 +190,16 @@ def _with_arrays(
             "leave the arrays out, or use bf16 or fp16"
         )
     data = Data(problem, design, q, k, v, logits)
-    hazards: list[Hazard] = []
-    totals = Totals()
-    trace: Trace | None = None
-    cycles = events = clusters = 0
-    if not _no_work(problem):
-        plan = make_plan(problem, design, machine)
-        lists = plan.lists or [[i] for i in range(len(plan.tiles))]
-        if design.scheduler == "dynamic":
-            grid = min(plan.clusters, len(plan.tiles))
-            lists = [list(range(i, len(plan.tiles), grid)) for i in range(grid)]
-        clusters = len(lists)
-        for number, indices in enumerate(lists):
-            detail = simulate_cluster(
-                problem, design, machine, [plan.tiles[i] for i in indices],
-                Surroundings(number < plan.clusters, plan.lists is not None), seed=seed, data=data,
-            )  # fmt: skip
-            trace = detail.trace if trace is None else trace
-            cycles = max(cycles, detail.cycles)
-            events += detail.events
-            hazards += detail.hazards
-            totals.add(detail.totals)
+    if _no_work(problem):
+        run = _empty_run(problem, design, machine, started)
+    else:
+        run = _report_gpu(
+            problem, design, machine,
+            simulate_with_data(problem, design, machine, data, seed=seed), seed, started,
+        )  # fmt: skip
     data.finish(logits)
-    trace = Trace() if trace is None else trace
-    _describe(trace, problem, design, machine)
-    report = make_report(
-        problem, design, machine, cycles, totals, events, clusters * design.cta_group, clusters,
-        time.perf_counter() - started, sms=max(1, min(machine.sms, clusters * design.cta_group)),
-        active_sms=max(1, min(machine.sms, clusters * design.cta_group)),
-        path=critical_path(trace).totals(),
-    )  # fmt: skip
-    outputs = Outputs(data.out, data.lse, data.rescales, data.votes)
-    return Run(problem, design, machine, report, trace, outputs, tuple(hazards))
+    run.outputs = Outputs(data.out, data.lse, data.rescales, data.votes)
+    return run
 
 
 def _no_work(problem: Problem) -> bool:
@@ -232,50 +217,6 @@ def _empty_run(problem: Problem, design: Design, machine: Machine, started: floa
     return Run(problem, design, machine, report, trace)
 
 
-def check_arrays(
-    problem: Problem, arrays: Sequence[ArrayLike]
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """``(q, k, v)`` as float32 values of the problem's dtype. Raises ValueError quoting shapes."""
-    if len(arrays) != 3:
-        raise ValueError(f"arrays must be (q, k, v), not {len(arrays)} of them")
-    seqlen_k = problem.seqlen_k or 0
-    kv_heads = problem.kv_heads or 0
-    wanted = {
-        "q": (problem.batch, problem.seqlen_q, problem.heads, problem.head_dim),
-        "k": (problem.batch, seqlen_k, kv_heads, problem.head_dim),
-        "v": (problem.batch, seqlen_k, kv_heads, problem.dim_v),
-    }
-    out = []
-    for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
-        given = np.asarray(array)
-        if given.shape != shape:
-            raise ValueError(
-                f"{name} has shape {given.shape}; this problem needs {shape} "
-                "(batch, seqlen, heads, head_dim)"
-            )
-        if given.dtype.kind not in "fiu":
-            raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
-        dtype = problem.dtype if problem.dtype not in FP8 else "bf16"
-        out.append(round_to(given.astype(np.float32), dtype))
-    return out[0], out[1], out[2]
-
-
-def check_sink(problem: Problem, sink: ArrayLike | None) -> NDArray[np.float32] | None:
-    """The sink logits as float32 (heads,), or None. Raises ValueError if they do not fit."""
-    if sink is None:
-        if problem.sink:
-            raise ValueError(
-                f"this problem has a learnable sink; give sink= with shape ({problem.heads},)"
-            )
-        return None
-    logits = np.asarray(sink, dtype=np.float32)
-    if not problem.sink:
-        raise ValueError("sink logits are given but the problem has sink=False; set sink=True")
-    if logits.shape != (problem.heads,):
-        raise ValueError(f"sink has shape {logits.shape}; this problem needs ({problem.heads},)")
-    return logits
-
-
 def _describe(trace: Trace, problem: Problem, design: Design, machine: Machine) -> None:
     """Write into the trace what it is a trace of."""
     trace.meta.update(
@@ -283,7 +224,7 @@ def _describe(trace: Trace, problem: Problem, design: Design, machine: Machine) 
         clock_hz=machine.clock_hz,
         problem={k: v for k, v in dataclasses.asdict(problem).items() if v is not None},
         design={k: v for k, v in dataclasses.asdict(design).items() if k != "faults"},
-        tmem={name: list(place) for name, place in design.tmem_map().items()},
+        tmem={name: list(place) for name, place in design.tmem_map(problem.element_bytes).items()},
         smem={name: size for name, size in design.smem_bytes(problem).items()},
         ring_slots=[list(even) for even, _ in design.ring_slots(problem)],
     )

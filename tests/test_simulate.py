@@ -393,16 +393,52 @@ def test_without_keys_the_output_is_zero_and_its_weight_minus_infinity():
     assert (out.rescales, out.votes) == (0, 0)
 
 
+# -- values change nothing about time ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields, changes",
+    [
+        ({"heads": 6, "seqlen_q": 256, "head_dim": 16, "causal": True}, {}),
+        ({"heads": 3, "seqlen_q": 512, "head_dim": 64}, {}),
+        ({"heads": 6, "seqlen_q": 512, "head_dim": 64}, {"scheduler": "dynamic"}),
+    ],
+    ids=str,
+)
+def test_tiles_with_values_queue_for_the_same_sms(fields, changes):
+    machine = B200.with_constants(sms=2)
+    problem = Problem(**fields)
+    design = Design.for_problem(problem, machine, **changes)
+    rng = np.random.default_rng(1)
+    shape = (1, problem.seqlen_q, problem.heads, problem.head_dim)
+    run = simulate(problem, design, machine, arrays=[rng.standard_normal(shape) for _ in range(3)])
+    plain = simulate(problem, design, machine)
+    assert run.report.cycles == pytest.approx(plain.report.cycles, rel=0.1)
+    assert run.report.ctas == plain.report.ctas and run.report.sms == 2
+    assert len(run.occupancy) == len(plain.occupancy)
+
+
 # -- refusals ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"scope": "sm"}, "scope='sm' must be 'gpu' or 'cta'"),
+        ({"scope": "sm"}, "scope='sm' must be one of gpu, cta"),
         ({"scope": "cta", "tile": 4}, "tile 4 is not one of this problem's 4 work tiles"),
         ({"scope": "cta", "tile": -1}, r"tile -1 is not one of .* \(0 to 3\)"),
-        ({"arrays": (1, 2)}, r"arrays must be \(q, k, v\), not 2 of them"),
+        ({"arrays": (1, 2)}, r"arrays=\(1, 2\) must be \(q, k, v\)"),
+        ({"arrays": 5}, r"arrays=5 must be \(q, k, v\)"),
+        ({"arrays": (0, 0, 0), "scope": "cta"}, "computed for the whole problem"),
+        ({"arrays": (0, 0, 0), "exact": True}, "every CTA is simulated anyway"),
+        ({"sink": (0.0,)}, "sink= needs arrays"),
+        ({"tile": 1}, "tile=1 is for scope='cta'"),
+        ({"tile": "a", "scope": "cta"}, "tile='a' must be a whole number"),
+        ({"on_hazard": "x"}, "on_hazard='x' must be one of raise, record"),
+        ({"seed": "x"}, "seed='x' must be a whole number"),
+        ({"exact": "yes"}, "exact='yes' must be True or False"),
+        ({"machine": "b200"}, "machine='b200' must be a fa4sim.Machine"),
+        ({"design": "x"}, "design='x' must be a fa4sim.Design"),
         ({"design": Design(cta_group=2, kv_stages=6)}, "cta_group=2 is modelled for unmasked"),
         ({"design": Design(head_dim_padded=64)}, "exceed the design's"),
     ],
@@ -418,6 +454,13 @@ def test_complex_numbers_and_texts_are_no_arrays():
     for bad in (good.astype(complex), good.astype(str), good.astype(bool)):
         with pytest.raises(ValueError, match=r"k has dtype .*; give real numbers"):
             simulate(problem, arrays=(good, bad, good))
+
+
+def test_a_fast_forward_over_tiles_leaves_the_stores_of_registers_alone():
+    # Stores from the correction's registers once kept the tile they had begun with.
+    problem = Problem(batch=16, heads=96, kv_heads=32, seqlen_q=1100, seqlen_k=300)
+    assert Design.for_problem(problem, B200).epilogue == "correction"
+    assert simulate(problem).hazards == ()
 
 
 def test_a_broken_design_raises_or_records_as_asked():

@@ -17,7 +17,7 @@ from fa4sim.cli.fields import MACHINE, Settings
 from fa4sim.cli.literals import assignments, literal
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import print_json, progress, say, table
-from fa4sim.cli.run import check_size, run_facts
+from fa4sim.cli.run import run_facts
 from fa4sim.report import Report
 from fa4sim.simulate import Run, simulate
 
@@ -87,8 +87,6 @@ def compare(
             "A and B are the same; change one of them with --set-a, --set-b, --machine-a or "
             "--machine-b"
         )
-    for side in sides:
-        check_size(side.problem, side.design)
     runs: list[Run] = []
     with progress(sides, "simulating A and B") as bar, refusals():
         for side in bar:

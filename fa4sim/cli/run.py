@@ -14,14 +14,9 @@ from fa4sim.cli.describe import (
     report_words,
     setup_facts,
 )
-from fa4sim.cli.errors import BadInput, hazard_facts, hazardous, refusals
+from fa4sim.cli.errors import hazard_facts, hazardous, refusals
 from fa4sim.cli.output import note, print_json, say, shows_progress
 from fa4sim.simulate import Run, simulate
-from fa4sim.specs import Design, Problem
-
-#: More work than this takes many minutes and gigabytes, for figures that no longer change.
-MOST_WORK_TILES = 1_000_000
-MOST_BLOCKS = 100_000
 
 
 @click.command(
@@ -51,7 +46,6 @@ def run(as_json: bool, seed: int, exact: bool, **given: Any) -> None:
     report, a deadlock with exit code 3 and who waits for what.
     """
     setup = options.Request.of(given).build()
-    check_size(setup.problem, setup.design)
     if exact and shows_progress():
         note("simulating every CTA; this can take minutes (Ctrl-C stops it)")
     with refusals():
@@ -76,27 +70,3 @@ def run_facts(result: Run, setup: options.Setup) -> dict[str, Any]:
         "hazards": hazard_facts(result.hazards),
         **setup_facts(setup),
     }
-
-
-def check_size(problem: Problem, design: Design) -> None:
-    """Raise a usage failure if simulating this problem would take hours."""
-    assert problem.seqlen_k is not None and problem.kv_heads is not None
-    heads = problem.kv_heads if design.pack_gqa else problem.heads
-    packed = problem.group if design.pack_gqa else 1
-    rows = design.work_rows * design.cta_group
-    if problem.seqlens_q is None:
-        per_head = problem.batch * -(-problem.seqlen_q * packed // rows)
-    else:
-        per_head = sum(-(-length * packed // rows) for length in problem.seqlens_q)
-    if per_head * heads > MOST_WORK_TILES:
-        raise BadInput(
-            f"batch {problem.batch}, {problem.heads} heads and seqlen_q {problem.seqlen_q} make "
-            f"{per_head * heads:,} work tiles; at most {MOST_WORK_TILES:,} are simulated, so lower "
-            "one of them"
-        )
-    blocks = -(-problem.seqlen_k // design.tile_n)
-    if blocks > MOST_BLOCKS:
-        raise BadInput(
-            f"seqlen_k {problem.seqlen_k} makes {blocks:,} K/V blocks of {design.tile_n} keys; "
-            f"at most {MOST_BLOCKS:,} are simulated, so lower it"
-        )

@@ -27,7 +27,6 @@ from fa4sim.cli.output import (
     table,
     write_whole,
 )
-from fa4sim.cli.run import check_size
 from fa4sim.engine.errors import Deadlock
 from fa4sim.report import Report
 from fa4sim.simulate import simulate
@@ -153,7 +152,6 @@ def plan(
         point = dict(zip(values, combination, strict=True))
         try:
             setup = request.with_settings(Settings.of(point)).build()
-            check_size(setup.problem, setup.design)
             yield point, setup
         except Failure as refusal:
             yield point, refusal

@@ -12,7 +12,6 @@ from fa4sim.cli import options
 from fa4sim.cli.describe import problem_words, setup_facts
 from fa4sim.cli.errors import BadInput, hazard_facts, hazardous, missing_extra, refusals
 from fa4sim.cli.output import check_target, print_json, say, write_whole
-from fa4sim.cli.run import check_size
 from fa4sim.simulate import Run, simulate
 from fa4sim.trace import Trace
 
@@ -75,7 +74,6 @@ def timeline(
     target = check_target(output, ENDINGS)
     check_window(start, end)
     setup = options.Request.of(given).build()
-    check_size(setup.problem, setup.design)
     write = writer(target.suffix)
     with refusals():
         run = simulate(

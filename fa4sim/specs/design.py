@@ -176,7 +176,9 @@ warp holds a V and a K at once
                 other = registers_left(machine, softmax, correction, changes)
 
         if problem.seqlens_q is not None:
-            scheduler = "single_tile_varlen"
+            longest = max(problem.seqlens_q) * (problem.group if pack else 1)
+            one_tile_each = longest <= q_stages * TILE_ROWS
+            scheduler = "static_persistent" if one_tile_each else "single_tile_varlen"
         elif not unmasked:
             scheduler = "lpt"
         else:

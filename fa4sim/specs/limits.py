@@ -239,7 +239,15 @@ def _check_heads(design: Design, problem: Problem) -> None:
 
 def _check_lengths(design: Design, problem: Problem) -> None:
     varlen = problem.seqlens_q is not None
-    if (design.scheduler == "single_tile_varlen") != varlen:
+    longest = max(problem.seqlens_q or (0,)) * (problem.group if design.pack_gqa else 1)
+    if varlen and design.scheduler == "static_persistent":
+        if longest > design.work_rows:
+            raise ValueError(
+                f"scheduler='static_persistent' serves variable query lengths of one work tile "
+                f"each, at most {design.work_rows} rows, and the longest has {longest}; use "
+                "single_tile_varlen"
+            )
+    elif (design.scheduler == "single_tile_varlen") != varlen:
         others = ", ".join(name for name in SCHEDULERS if name != "single_tile_varlen")
         raise ValueError(
             f"scheduler={design.scheduler!r} does not serve {'variable' if varlen else 'equal'} "

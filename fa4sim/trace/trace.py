@@ -306,8 +306,15 @@ def _write_out(
             if step and column in index:
                 _shift(copies, index[column], copy * step)
         for column in _REFERENCES.get(name, ()):
-            _shift(copies, index[column], copy * per_period)
-            _shift(tail, index[column], np.int64(repeat.times * per_period))
+            # What was recorded before the period keeps its number; what lies in the period and is
+            # still meant behind it is that of the last copy.
+            least = place("span", repeat.first["span"])
+            for rows_behind, copies_before in ((copies, copy), (tail, repeat.times)):
+                inside = rows_behind[:, index[column]] >= least
+                moved = rows_behind[:, index[column]] + copies_before * per_period
+                rows_behind[:, index[column]] = np.where(
+                    inside, moved, rows_behind[:, index[column]]
+                )
         if repeat.ring is not None and name in _RINGS:
             _rotate(copies, copy, repeat.ring, name, index)
         if name in _PHASES and repeat.phases:

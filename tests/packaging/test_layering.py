@@ -20,7 +20,8 @@ LAYERS = {
     "analysis": {"trace"},
     "views": {"trace"},
     "report": {"specs", "pipelines", "analysis"},
-    "simulate": {"specs", "engine", "trace", "pipelines", "numerics", "analysis", "report"},
+    "arguments": {"specs", "numerics"},
+    "simulate": {"specs", "engine", "trace", "pipelines", "analysis", "arguments", "report"},
 }
 # Above them all: may import any layer, and no layer imports them.
 TOP = {"cli", "validation", "__main__"}

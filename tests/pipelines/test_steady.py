@@ -137,6 +137,40 @@ def test_reuse_is_exact_where_l2_and_hbm_do_not_limit(
     )
 
 
+WINDOW = {"window": (0, 30), "head_dim": 16}
+SHORT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "causal lists": (
+        {"heads": 12, "kv_heads": 6, "seqlen_q": 1024, "seqlen_k": 128, "head_dim": 64,
+         "causal": True},
+        {"scheduler": "static_persistent", "epilogue": "correction", "rescale_threshold": 0.0},
+    ),
+    "windows": (
+        {"heads": 16, "kv_heads": 2, "seqlen_q": 512, "seqlen_k": 640, **WINDOW},
+        {"scheduler": "static_persistent", "epilogue": "correction", "kv_stages": 4},
+    ),
+    "one key, fetched": (
+        {"heads": 9, "kv_heads": 3, "seqlen_q": 1, "head_dim": 96},
+        {"scheduler": "dynamic", "q_stages": 2, "p_store_early": False},
+    ),
+    "O over Q": (
+        {"heads": 12, "kv_heads": 6, "seqlen_q": 512, "seqlen_k": 640, "head_dim": 16},
+        {"scheduler": "static_persistent", "overlap_o_q": True},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_mixed_lists_are_simulated_whole(name: str) -> None:
+    fields, changes = SHORT[name]
+    machine = B200.with_constants(sms=3)
+    problem = Problem(**fields)
+    design = Design.for_problem(problem, machine, **changes)
+    reuse = simulate_gpu(problem, design, machine)
+    assert reuse.cycles == pytest.approx(
+        simulate_gpu(problem, design, machine, exact=True).cycles, rel=0.01
+    )
+
+
 def test_the_same_run_twice_gives_the_same_trace() -> None:
     problem = Problem(heads=2, seqlen_q=1024, causal=True)
     one, two = (simulate(problem, scope="cta", seed=3).trace for _ in range(2))

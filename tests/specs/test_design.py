@@ -343,8 +343,11 @@ def test_a_pair_is_for_long_unmasked_problems_of_128_columns_of_v(fields, pair):
         ({"causal": True}, "lpt"),
         ({"window": (9, 9)}, "lpt"),
         ({"seqlens_k": (5, 6)}, "static_persistent"),
-        ({"seqlens_q": (5, 6)}, "single_tile_varlen"),
-        ({"seqlens_q": (5, 6), "causal": True}, "single_tile_varlen"),
+        ({"seqlens_q": (5, 600)}, "single_tile_varlen"),
+        ({"seqlens_q": (5, 600), "causal": True}, "single_tile_varlen"),
+        ({"seqlens_q": (5, 256)}, "static_persistent"),
+        ({"seqlens_q": (5, 6), "causal": True}, "static_persistent"),
+        ({"seqlens_q": (5, 129), "heads": 2, "kv_heads": 1}, "single_tile_varlen"),
     ],
     ids=str,
 )

@@ -130,3 +130,22 @@ def test_another_archive_is_no_trace(tmp_path):
     np.savez(tmp_path / "x.npz", x=np.arange(3))
     with pytest.raises(ValueError, match=r"x\.npz' is not a fa4sim trace"):
         load(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("head", [[], {}, {"schema": 1}, "text"], ids=str)
+def test_a_header_that_is_none_is_refused(tmp_path, head):
+    path = tmp_path / "x.npz"
+    with path.open("wb") as file:
+        np.savez(file, header=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"x\.npz' is not a fa4sim trace"):
+        load(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    (tmp_path / "empty").touch()
+    good = save(sample(), tmp_path / "good.npz").read_bytes()
+    (tmp_path / "damaged").write_bytes(good[:200] + bytes(50) + good[250:])
+    for name in ("array.npy", "empty", "damaged"):
+        with pytest.raises(ValueError, match=f"{name}' is not a fa4sim trace"):
+            load(tmp_path / name)

@@ -185,3 +185,18 @@ def test_slots_move_on_round_the_ring_from_copy_to_copy(slots, step, per_period,
     compact.repeats.append(Repeat(first, compact.sizes(), copies, step, ring=ring))
     record(full, skip, step * (1 + copies), skip)
     assert rows_of(compact.expand()) == rows_of(full)
+
+
+def test_references_to_what_came_before_a_repeat_stay():
+    trace = Trace()
+    trace.add("span", op="head", start=0, end=1)
+    first = trace.sizes()
+    trace.add("span", op="body", start=1, end=2, parent=0)
+    trace.add("span", op="child", start=1, end=2, parent=1)
+    trace.repeats.append(Repeat(first, trace.sizes(), 2, 1))
+    trace.add("span", op="tail", start=4, end=5, parent=0)
+    trace.add("span", op="last", start=4, end=5, parent=2)
+    trace.add("flow", source=0, target=4, what="x")
+    whole = trace.expand()
+    assert whole.span["parent"].tolist() == [NONE, 0, 1, 0, 3, 0, 5, 0, 6]
+    assert whole.flow.array.tolist()[0][:2] == [0, 8]

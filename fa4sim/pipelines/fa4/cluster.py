@@ -277,7 +277,7 @@ class Cluster:
         self.correction_costs = correction_costs(problem, design, machine)
         self.mma_costs = mma_costs(problem, design, machine)
         self.votes = RescaleVotes(problem, design, seed)
-        self.columns = design.tmem_map()
+        self.columns = design.tmem_map(problem.element_bytes)
         self.ctas = [
             Cta(self, rank, first_sm + rank, first_cta + rank) for rank in range(design.cta_group)
         ]

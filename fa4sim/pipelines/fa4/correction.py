@@ -231,7 +231,8 @@ class CorrectionRole(Role):
         self.span("smem", "store O", start, now - start, stage)
         if self.cluster.data is not None:
             self.cluster.data.store_o(self.home, stage, self.tile, self.lane)
-        if buffer.claimed and buffer.holds == what:
+        # A fast-forward may have moved the tile on.
+        if buffer.claimed and buffer.holds == tag(self.tile, 0):
             buffer.begin_use()
             buffer.end_use()
             region.stored += 1

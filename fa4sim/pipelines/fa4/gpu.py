@@ -19,6 +19,7 @@ from fa4sim.engine.errors import Hazard
 from fa4sim.engine.memory import Share
 from fa4sim.pipelines.fa4.build import build_cluster
 from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
+from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.tiles import (
@@ -35,6 +36,10 @@ from fa4sim.schedulers import heads_in_l2, lpt_section, padding_clusters, tile_o
 from fa4sim.specs import Design, Machine, Problem
 
 PERSISTENT = ("static_persistent", "dynamic")
+
+#: Up to this many K/V blocks in all, the mixed lists of persistent clusters aren't put together
+#: from pairs of tiles but simulated whole.
+FEW_BLOCKS = 600
 
 
 @dataclass(frozen=True)
@@ -140,9 +145,15 @@ def _assign_sources(
             by_top.setdefault(tiles[i].first_block, []).append(i)
         below: int | None = None
         for top in sorted(by_top):
-            for i in by_top[top]:
-                new = tiles[i].blocks if below is None else min(top - below, tiles[i].blocks)
-                tiles[i] = tiles[i].at(hbm_steps=new, kv_sharers=len(by_top[top]))
+            together = by_top[top]
+            new = [
+                tiles[i].blocks if below is None else min(top - below, tiles[i].blocks)
+                for i in together
+            ]
+            # Each block comes once, whoever of those that begin together looks at it.
+            sharers = sum(new) / max(new)
+            for i, steps in zip(together, new, strict=True):
+                tiles[i] = tiles[i].at(hbm_steps=steps, kv_sharers=sharers)
             below = top
     for start in range(0, len(late), clusters):
         wave = late[start : start + clusters]
@@ -152,7 +163,7 @@ def _assign_sources(
             continue
         for i in wave:
             tiles[i] = tiles[i].at(
-                hbm_steps=tiles[i].blocks, kv_sharers=max(1, len(wave) // len(groups))
+                hbm_steps=tiles[i].blocks, kv_sharers=max(1.0, len(wave) / len(groups))
             )
 
 
@@ -171,6 +182,7 @@ class ClassRuns:
         self.runs = 0
         self.hazards: list[Hazard] = []
         self.first: Detail | None = None
+        self.data: Data | None = None
 
     def tile_class(self, tile: WorkTile) -> tuple[object, ...]:
         """What decides how a tile runs."""
@@ -201,6 +213,7 @@ class ClassRuns:
         detail = simulate_cluster(
             self.problem, self.design, self.machine, tiles,
             Surroundings(first_wave, self.design.scheduler == "static_persistent"), seed=self.seed,
+            data=self.data,
         )  # fmt: skip
         self.runs += 1
         self.events += detail.events
@@ -238,6 +251,21 @@ class ClassRuns:
         return None
 
 
+class DataRuns(ClassRuns):
+    """Detailed runs on real values: each cluster is simulated, none stands for another."""
+
+    def __init__(
+        self, problem: Problem, design: Design, machine: Machine, data: Data, seed: int
+    ) -> None:
+        super().__init__(problem, design, machine, seed)
+        self.data = data
+
+    def run(self, tiles: Sequence[WorkTile], first_wave: bool) -> tuple[int, Totals]:
+        """Cycles and totals of one cluster over ``tiles``; its outputs are in the data."""
+        detail = self.simulate(tiles, first_wave)
+        return detail.cycles, detail.totals
+
+
 def simulate_gpu(
     problem: Problem, design: Design, machine: Machine, *, seed: int = 0, exact: bool = False
 ) -> GpuResult:
@@ -245,7 +273,8 @@ def simulate_gpu(
     plan = make_plan(problem, design, machine)
     if not plan.tiles:
         return GpuResult(0, [], Totals(), 0, None, plan)
-    if exact:
+    few = sum(tile.blocks for tile in plan.tiles) <= FEW_BLOCKS
+    if exact or (few and design.scheduler == "dynamic"):
         return _exact(problem, design, machine, plan, seed)
     classes = ClassRuns(problem, design, machine, seed)
     if plan.lists is not None:
@@ -254,12 +283,43 @@ def simulate_gpu(
         placements = _dynamic(plan, classes, design, machine)
     else:
         placements = _one_tile_each(plan, classes, design, machine)
+    return _result(placements, classes, plan)
+
+
+def simulate_with_data(
+    problem: Problem, design: Design, machine: Machine, data: Data, *, seed: int = 0
+) -> GpuResult:
+    """Every tile in detail, once, on the values of ``data``; placed on the SMs as ever.
+
+    The tiles of a dynamic scheduler are dealt out in strides, as if all took equally long.
+    """
+    plan = make_plan(problem, design, machine)
+    if not plan.tiles:
+        return GpuResult(0, [], Totals(), 0, None, plan)
+    classes = DataRuns(problem, design, machine, data, seed)
+    lists = plan.lists
+    if lists is None and design.scheduler == "dynamic":
+        grid = min(plan.clusters, len(plan.tiles))
+        lists = [list(range(i, len(plan.tiles), grid)) for i in range(grid)]
+    if lists is None:
+        placed = _one_tile_each(plan, classes, design, machine)
+    else:
+        placed = []
+        for number, indices in enumerate(lists):
+            cycles, totals = classes.run([plan.tiles[i] for i in indices], first_wave=True)
+            placed.append(
+                (Placement(number, number * design.cta_group, indices, 0, cycles), totals)
+            )
+    return _result(placed, classes, plan)
+
+
+def _result(placed: Placed, classes: ClassRuns, plan: Plan) -> GpuResult:
     totals = Totals()
-    for _, part in placements:
+    for _, part in placed:
         totals.add(part)
-    placed = [placement for placement, _ in placements]
+    placements = [placement for placement, _ in placed]
     return GpuResult(
-        max(p.end for p in placed), placed, totals, classes.events, classes.first, plan,
+        max(p.end for p in placements), placements, totals, classes.events, classes.first, plan,
         classes.hazards, classes.runs,
     )  # fmt: skip
 
@@ -271,9 +331,16 @@ def _static(plan: Plan, classes: ClassRuns, design: Design) -> Placed:
     """Every cluster starts at once and works through its list."""
     assert plan.lists is not None
     placed: Placed = []
+    different = {
+        tuple(classes.tile_class(plan.tiles[i]) for i in indices): indices for indices in plan.lists
+    }
+    blocks = sum(plan.tiles[i].blocks for indices in different.values() for i in indices)
     for number, indices in enumerate(plan.lists):
         tiles = [plan.tiles[i] for i in indices]
-        cycles, totals = _sequence(classes, tiles)
+        if blocks <= FEW_BLOCKS:
+            cycles, totals = classes.run(tiles, first_wave=True)
+        else:
+            cycles, totals = _sequence(classes, tiles)
         sm = number * design.cta_group
         placed.append((Placement(number, sm, indices, 0, cycles), totals))
     return placed
@@ -312,7 +379,7 @@ def _added(
 
 def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
     """The hardware starts clusters in grid order wherever SMs come free."""
-    free = [(0, i) for i in range(plan.clusters)]
+    free = [(0, i) for i in range(min(plan.clusters, len(plan.tiles) + plan.padding))]
     heapq.heapify(free)
     placed: Placed = []
     turnover = machine.cta_turnover_cycles

@@ -108,7 +108,7 @@ class LoadRole(Role):
                 self.cluster.data.fill_kv(self.home, buffer.stage, load)
             full.deliver(load.size)
 
-        hbm = size // tile.kv_sharers if self.step < tile.hbm_steps else 0
+        hbm = int(size / tile.kv_sharers) if self.step < tile.hbm_steps else 0
         yield from self.issue(tensor, slot, size, hbm, landed)
         self.ring += 1
 

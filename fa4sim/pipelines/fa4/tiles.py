@@ -15,8 +15,9 @@ class WorkTile:
 
     ``steps`` are its K/V blocks in processing order with the masking of each. ``head`` counts
     query heads, or K/V heads when they are packed. The K/V of its first ``hbm_steps`` steps comes
-    from HBM, for ``kv_sharers`` clusters at once; that of the others is in L2, where somebody
-    else has brought it. Q always comes from HBM. ``active_sms`` share L2 and HBM while it runs.
+    from HBM, for ``kv_sharers`` clusters at once (on average, where tiles visit different parts of
+    the same keys); that of the others is in L2, where somebody else has brought it. Q always comes
+    from HBM. ``active_sms`` share L2 and HBM while it runs.
     """
 
     index: int
@@ -25,7 +26,7 @@ class WorkTile:
     batch: int
     steps: tuple[BlockStep, ...]
     hbm_steps: int = 0
-    kv_sharers: int = 1
+    kv_sharers: float = 1.0
     active_sms: int = 1
 
     @property

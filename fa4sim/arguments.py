@@ -1,0 +1,88 @@
+"""What :func:`fa4sim.simulate` is asked to do, checked before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fa4sim.numerics.formats import round_to
+from fa4sim.specs import FP8, Design, Machine, Problem
+from fa4sim.specs.checks import flag, one_of, quoted, whole
+
+
+def check_arguments(
+    problem: Any, design: Any, machine: Any, arrays: Any, sink: Any, scope: Any, seed: Any,
+    exact: Any, tile: Any, on_hazard: Any,
+) -> None:  # fmt: skip
+    """Raise ``ValueError`` for what has the wrong kind, and for what would be ignored."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem={quoted(problem)} must be a fa4sim.Problem")
+    if not isinstance(design, Design | None):
+        raise ValueError(f"design={quoted(design)} must be a fa4sim.Design, or left out")
+    if not isinstance(machine, Machine):
+        raise ValueError(f"machine={quoted(machine)} must be a fa4sim.Machine, as fa4sim.B200")
+    one_of("scope", scope, ("gpu", "cta"))
+    one_of("on_hazard", on_hazard, ("raise", "record"))
+    whole("seed", seed)
+    flag("exact", exact)
+    if tile is not None:
+        whole("tile", tile)
+        if scope == "gpu":
+            raise ValueError(
+                f"tile={tile} is for scope='cta', which simulates one tile; scope='gpu' runs all"
+            )
+    if arrays is None:
+        if sink is not None:
+            raise ValueError("sink= needs arrays=(q, k, v) too; without values only time is told")
+        return
+    if scope != "gpu":
+        raise ValueError("arrays are computed for the whole problem; leave scope='cta' out")
+    if exact:
+        raise ValueError("with arrays every CTA is simulated anyway; leave exact=True out")
+
+
+def check_arrays(
+    problem: Problem, arrays: Any
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """``(q, k, v)`` as float32 values of the problem's dtype. Raises ValueError quoting shapes."""
+    if not isinstance(arrays, Sequence | np.ndarray) or len(arrays) != 3:
+        raise ValueError(f"arrays={quoted(arrays)} must be (q, k, v)")
+    seqlen_k = problem.seqlen_k or 0
+    kv_heads = problem.kv_heads or 0
+    wanted = {
+        "q": (problem.batch, problem.seqlen_q, problem.heads, problem.head_dim),
+        "k": (problem.batch, seqlen_k, kv_heads, problem.head_dim),
+        "v": (problem.batch, seqlen_k, kv_heads, problem.dim_v),
+    }
+    out = []
+    for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
+        given = np.asarray(array)
+        if given.shape != shape:
+            raise ValueError(
+                f"{name} has shape {given.shape}; this problem needs {shape} "
+                "(batch, seqlen, heads, head_dim)"
+            )
+        if given.dtype.kind not in "fiu":
+            raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
+        dtype = problem.dtype if problem.dtype not in FP8 else "bf16"
+        out.append(round_to(given.astype(np.float32), dtype))
+    return out[0], out[1], out[2]
+
+
+def check_sink(problem: Problem, sink: ArrayLike | None) -> NDArray[np.float32] | None:
+    """The sink logits as float32 (heads,), or None. Raises ValueError if they do not fit."""
+    if sink is None:
+        if problem.sink:
+            raise ValueError(
+                f"this problem has a learnable sink; give sink= with shape ({problem.heads},)"
+            )
+        return None
+    logits = np.asarray(sink, dtype=np.float32)
+    if not problem.sink:
+        raise ValueError("sink logits are given but the problem has sink=False; set sink=True")
+    if logits.shape != (problem.heads,):
+        raise ValueError(f"sink has shape {logits.shape}; this problem needs ({problem.heads},)")
+    return logits
