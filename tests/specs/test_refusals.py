@@ -251,7 +251,7 @@ def test_a_pair_needs_two_sms():
         ({"heads": 3, "kv_heads": 1}, {"q_load": "tma"}, "not 3; use q_load='cp_async'"),
         ({"seqlens_q": (9,)}, {"epilogue": "tma"}, "cannot clip variable query lengths"),
         ({"seqlens_q": (9,)}, {"scheduler": "lpt"}, "variable query lengths; use single_tile_"),
-        ({"seqlens_q": (9, 257)}, {"scheduler": "static_persistent"}, "256 rows, and the longest has 257"),
+        ({"seqlens_q": (9, 257)}, {"scheduler": "static_persistent"}, "the longest has 257; use"),
         ({}, {"scheduler": "single_tile_varlen"}, "use one of single_tile, static_persistent"),
     ],
 )  # fmt: skip
