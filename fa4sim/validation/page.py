@@ -53,6 +53,7 @@ def page(result: Validation) -> str:
         _shapes(result),
         _ideas(result),
         _pipes(result),
+        _readings(result),
         _sensitivity(result),
         _constants(result),
     ]
@@ -200,6 +201,23 @@ fitted interference and with none. {pipe_use()[0]}. What follows from this is in
 [deviations.md](deviations.md).
 
 {_table(heads, rows, ["machine"])}"""
+
+
+def _readings(result: Validation) -> str:
+    if not result.readings:
+        return ""
+    names = list(next(iter(result.readings.values())))
+    rows = [
+        [reading, *(_signed(errors[name]) for name in names)]
+        for reading, errors in result.readings.items()
+    ]
+    return f"""## Other readings
+
+Interference switched off and something else put in its place, sized to bring *full 16k* as near \
+as it gets; errors as above, the last three columns with the clocks of their own reports unless \
+the reading sets it. [deviations.md](deviations.md) weighs them.
+
+{_table(["instead of interference", *names], rows, ["instead of interference"])}"""
 
 
 _WAYS = ("profiled", "simulated", "without interference")

@@ -20,6 +20,7 @@ from fa4sim.validation.published import (
     source,
     validated_rows,
 )
+from fa4sim.validation.readings import reading_errors, reading_jobs
 from fa4sim.validation.sensitivity import Effect, effects, sensitivity_jobs
 from fa4sim.validation.throughput import Job, Key, Progress, simulate_rows
 
@@ -61,6 +62,7 @@ class Validation:
     shapes: tuple[tuple[Group, tuple[float, ...]], ...]
     ideas: tuple[Worth, ...]
     pipes: tuple[PipeUse, ...]
+    readings: dict[str, dict[str, float]]
     effects: tuple[Effect, ...]
     machine: Machine
     wall_s: float
@@ -111,6 +113,7 @@ class Validation:
                 for worth in self.ideas
             ],
             "pipe_use": [vars(pipe) for pipe in self.pipes],
+            "readings": self.readings,
             "sensitivity": [
                 {
                     "constant": effect.constant,
@@ -144,6 +147,7 @@ def run_validation(progress: Progress | None = None, sensitivity: bool = True) -
         jobs |= {("shape", number, i): Job(row) for i, row in enumerate(group.rows)}
     jobs |= idea_jobs(rows)
     jobs |= _pipe_jobs()
+    jobs |= reading_jobs()
     if sensitivity:
         jobs |= sensitivity_jobs(rows)
     outcomes = simulate_rows(jobs, progress)
@@ -180,6 +184,7 @@ def run_validation(progress: Progress | None = None, sensitivity: bool = True) -
             )
             for entry in pipe_use()[1]
         ),
+        reading_errors(outcomes),
         tuple(effects(rows, outcomes, base)) if sensitivity else (),
         rows[0].machine,
         time.perf_counter() - started,

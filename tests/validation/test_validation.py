@@ -125,7 +125,7 @@ def made_up(error):
     """A validation of which every row that was not fitted is off by ``error``."""
     lines = tuple(Line(row, row.published * (1 + error), {"n": row.published}) for row in ROWS)
     errors = errors_of([line.error for line in lines if not line.row.fitted])
-    return Validation(lines, errors, {"n": errors_of([0.0])}, (), (), (), (), B200, 1.0)
+    return Validation(lines, errors, {"n": errors_of([0.0])}, (), (), (), {}, (), B200, 1.0)
 
 
 def test_the_page_says_missed_when_it_is_missed():
