@@ -23,6 +23,8 @@ from fa4sim.specs import B200, Design, Problem
 MAIN = Problem(batch=4, heads=16, seqlen_q=8192)
 #: What is computed with real arrays: every score of it.
 WITH_ARRAYS = Problem(heads=4, kv_heads=2, seqlen_q=768, causal=True)
+#: Which pictures of the first work tile it draws.
+PICTURES_SHOWN = ("timeline", "life-of-k", "memory", "units")
 
 
 @click.command(epilog=options.examples("fa4sim demo", "fa4sim demo --out somewhere"))
@@ -40,7 +42,8 @@ def demo(as_json: bool, folder: str) -> None:
 
     It simulates FlashAttention-4 forward at batch 4, 16 heads, 8192 × 8192, head dim 128, bf16,
     then sends real arrays of a smaller problem through the pipeline and compares the output with
-    the references, and writes a timeline picture and a Perfetto trace into DIR.
+    the references, and writes pictures (who works and waits, the life of a tile, what lies where,
+    busy units, which SM did what) and a Perfetto trace into DIR.
     """
     started = time.perf_counter()
     views = load_views()
@@ -100,13 +103,13 @@ def write_files(run: Run, views: Any, out: Path) -> dict[Path, str]:
     with refusals():
         one = simulate(run.problem, run.design, run.machine, scope="cta")
     files: dict[Path, str] = {}
-    shown = write_picture(one, out / "timeline.png", None, None)
-    files[out / "timeline.png"] = f"open in any viewer. {shown}"
-    if hasattr(views, "sm_occupancy"):
-        with refusals():
-            figure = views.sm_occupancy(run.occupancy, run.machine.clock_hz, run.machine.sms)
-            write_whole(out / "sm_occupancy.png", lambda path: views.save(figure, path))
-        files[out / "sm_occupancy.png"] = "open in any viewer. Which SM did what, when"
+    for show in PICTURES_SHOWN:
+        path = out / f"{show}.png"
+        files[path] = f"open in any viewer. {write_picture(one, path, None, None, show)}"
+    with refusals():
+        figure = views.sm_occupancy(run.occupancy, run.machine.clock_hz, run.machine.sms)
+        write_whole(out / "sm_occupancy.png", lambda path: views.save(figure, path))
+    files[out / "sm_occupancy.png"] = "open in any viewer. Which SM did what, when"
     what = write_perfetto(one, out / "trace.pftrace", None, None)
     files[out / "trace.pftrace"] = f"{PERFETTO_HINT}: {what}"
     return files

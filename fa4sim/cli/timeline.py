@@ -1,4 +1,4 @@
-"""``fa4sim timeline``: one CTA as a picture or as a trace for Perfetto."""
+"""``fa4sim timeline``: one CTA in pictures or as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -18,12 +18,23 @@ from fa4sim.trace import Trace
 ENDINGS = (".png", ".svg", ".pftrace")
 PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
 
+#: What ``--show`` draws, by name: a picture of a trace from one cycle to another.
+PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
+    "timeline": lambda views, trace, start, end: views.timeline(trace, start=start, end=end),
+    "memory": lambda views, trace, start, end: views.memory_map(trace, start, end),
+    "units": lambda views, trace, start, end: views.unit_utilisation(trace, start=start, end=end),
+    "life-of-k": lambda views, trace, _start, _end: views.tile_life(trace, "K"),
+    "life-of-s": lambda views, trace, _start, _end: views.tile_life(trace, "S"),
+    "life-of-o": lambda views, trace, _start, _end: views.tile_life(trace, "O"),
+}
+
 
 @click.command(
     epilog=options.examples(
         "fa4sim timeline -o timeline.png",
         "fa4sim timeline --seqlen-k 1024 --causal --from 0 --to 8000 -o start.svg",
         "fa4sim timeline --tile 100 -o tile.pftrace      every warp, barrier and unit",
+        "fa4sim timeline --show memory -o memory.png     what lies where in SMEM and TMEM",
         "fa4sim timeline --set cta_group=1 --set kv_stages=2 -o short_ring.png",
     )
 )
@@ -37,6 +48,14 @@ PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
     required=True,
     metavar="FILE",
     help="A picture (.png, .svg) or a Perfetto trace (.pftrace).",
+)
+@click.option(
+    "--show",
+    type=click.Choice(list(PICTURES)),
+    default="timeline",
+    show_default=True,
+    help="Who works and waits; what lies in SMEM and TMEM; busy units; the life of K₃; of S "
+    "and P; of O.",
 )
 @click.option(
     "--tile",
@@ -63,18 +82,19 @@ PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
 @options.break_option()
 @options.json_option()
 def timeline(
-    as_json: bool, seed: int, output: str, tile: int, start: int | None, end: int | None,
-    **given: Any,
+    as_json: bool, seed: int, output: str, show: str, tile: int, start: int | None,
+    end: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """Draw one CTA: who worked, who waited for what.
 
-    A picture shows about two K/V blocks from the middle of the work tile; --from and --to choose
-    another window. A Perfetto trace holds all of the tile unless they are given.
+    A picture shows about two K/V blocks from the middle of the work tile (busy units: all of it);
+    --from and --to choose another window. A Perfetto trace holds all of the tile unless they are
+    given.
     """
     target = check_target(output, ENDINGS)
     check_window(start, end)
+    check_show(show, target.suffix, start, end)
     setup = options.Request.of(given).build()
-    write = writer(target.suffix)
     with refusals():
         run = simulate(
             setup.problem, setup.design, setup.machine,
@@ -82,7 +102,10 @@ def timeline(
         )  # fmt: skip
     if not run.trace.size("span"):
         raise BadInput("there is nothing to show: this problem has no queries or no keys")
-    shown = write(run, target, start, end)
+    if target.suffix.lower() == ".pftrace":
+        shown = write_perfetto(run, target, start, end)
+    else:
+        shown = write_picture(run, target, start, end, show)
     facts = {
         "file": str(target), "shows": shown, "tile": tile, "cycles": run.report.cycles,
         "hazards": hazard_facts(run.hazards), **setup_facts(setup),
@@ -99,19 +122,13 @@ def timeline(
         print_json(facts)
 
 
-Writer = Callable[[Run, Path, int | None, int | None], str]
-
-
-def writer(ending: str) -> Writer:
-    """What writes a file of this ending. Raises a failure that names the missing extra."""
-    return write_perfetto if ending.lower() == ".pftrace" else write_picture
-
-
-def write_picture(run: Run, target: Path, start: int | None, end: int | None) -> str:
-    """Draw the timeline into ``target`` and return what it shows, in words."""
+def write_picture(
+    run: Run, target: Path, start: int | None, end: int | None, show: str = "timeline"
+) -> str:
+    """Draw a picture into ``target`` and return what it shows, in words."""
     views = load_views()
     with refusals():
-        figure = views.timeline(run.trace, start=start, end=end)
+        figure = PICTURES[show](views, run.trace, start, end)
         write_whole(target, lambda path: views.save(figure, path))
         return first_line(str(views.alt_text(figure)))
 
@@ -138,6 +155,16 @@ def load_views() -> Any:
     except ImportError as error:
         raise missing_extra(error, "viz", "drawing") from None
     return views
+
+
+def check_show(show: str, ending: str, start: int | None, end: int | None) -> None:
+    """Raise a usage failure for a picture that the file or the window cannot be of."""
+    if ending.lower() == ".pftrace" and show != "timeline":
+        raise BadInput(
+            f"--show {show} is a picture, and a .pftrace holds everything; write a .png or .svg"
+        )
+    if show.startswith("life") and (start is not None or end is not None):
+        raise BadInput(f"--show {show} chooses its own window; leave --from and --to out")
 
 
 def check_window(start: int | None, end: int | None) -> None:

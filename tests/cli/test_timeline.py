@@ -46,6 +46,32 @@ def test_a_window_makes_a_smaller_trace(fa4sim, tmp_path):
     assert part.stat().st_size < whole.stat().st_size / 2
 
 
+@pytest.mark.parametrize("show", list(module.PICTURES))
+def test_each_picture_says_what_it_shows(fa4sim, tmp_path, show):
+    said = {}
+    for name in ("timeline", show):
+        target = tmp_path / f"{name}.png"
+        outcome = fa4sim("timeline", *ONE, "--show", name, "-o", target, "--json")
+        assert outcome.code == 0, outcome.err
+        assert target.read_bytes().startswith(PNG)
+        said[name] = outcome.json["shows"]
+    assert len(set(said.values())) == len(said)
+
+
+@pytest.mark.parametrize(
+    "options, name, words",
+    [
+        (("--show", "memory"), "a.pftrace", "holds everything"),
+        (("--show", "life-of-k", "--from", 5), "a.png", "leave --from and --to out"),
+        (("--show", "nothing"), "a.png", "'nothing' is not one of"),
+    ],
+)
+def test_pictures_that_cannot_be_are_refused(fa4sim, tmp_path, options, name, words):
+    outcome = fa4sim("timeline", *ONE, *options, "-o", tmp_path / name)
+    assert outcome.code == 2 and words in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["a.pdf", "a", "png", ".png", "a.json", "a.png.txt"])
 def test_another_ending_is_refused_with_those_that_work(fa4sim, tmp_path, name):
     outcome = fa4sim("timeline", *ONE, "-o", tmp_path / name)
