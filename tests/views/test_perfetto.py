@@ -260,12 +260,26 @@ def test_reading_without_the_library_says_what_to_install(causal, tmp_path, monk
 
 
 @pytest.mark.slow
-def test_50_000_slices_take_half_a_second():
+def test_writing_costs_little_beside_the_plainest_messages():
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
+
     trace = simulate(Problem(seqlen_q=32768, causal=True), scope="cta").trace
     slices = trace.size("span") + trace.size("wait")
-    best = float("inf")
-    for _ in range(5):
+
+    def plainest():
+        message = protos.Trace()
+        for i in range(2 * slices):  # a begin and an end
+            packet = message.packet.add()
+            packet.timestamp = i
+            packet.trusted_packet_sequence_id = 1
+            packet.track_event.type = protos.TrackEvent.TYPE_SLICE_BEGIN
+            packet.track_event.track_uuid = 1
+        return message.SerializeToString()
+
+    def seconds(action):
         started = time.process_time()
-        encode(trace)
-        best = min(best, time.process_time() - started)
-    assert best * 50_000 / slices <= 0.5
+        action()
+        return time.process_time() - started
+
+    ours = min(seconds(lambda: encode(trace)) for _ in range(5))
+    assert ours <= 3 * min(seconds(plainest) for _ in range(5))
