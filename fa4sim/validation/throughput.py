@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fa4sim.pipelines.fa4.gpu import simulate_gpu
+from fa4sim.specs import Design, Machine, Problem
 from fa4sim.validation.published import Row
 
 Progress = Callable[[int, int], None]
@@ -35,28 +36,42 @@ class Outcome:
 
 def simulate_row(job: Job) -> Outcome:
     """One whole-GPU run."""
-    row = job.row
-    machine = replace(row.machine, **job.constants)  # type: ignore[arg-type]
-    result = simulate_gpu(row.problem, row.chosen(machine, **job.design), machine)
+    problem, design, machine = run = _run(job)
+    result = simulate_gpu(*run)
     seconds = machine.seconds(result.cycles) + machine.launch_seconds
     span = result.cycles * machine.sms
     units = {name: busy / span for name, busy in result.totals.units.items()}
-    return Outcome(row.problem.flops / seconds / 1e12, units)
+    return Outcome(problem.flops / seconds / 1e12, units)
+
+
+def _run(job: Job) -> tuple[Problem, Design, Machine]:
+    machine = replace(job.row.machine, **job.constants)  # type: ignore[arg-type]
+    return job.row.problem, job.row.chosen(machine, **job.design), machine
+
+
+def _length(job: Job) -> float:
+    """How long a run takes, roughly: rescales that come and go leave no steady state to skip."""
+    problem, design, _ = _run(job)
+    return problem.flops * (100 if design.rescale_threshold == 0 else 1)
 
 
 def simulate_rows(jobs: Mapping[Key, Job], progress: Progress | None = None) -> dict[Key, Outcome]:
-    """All of them, on all cores; ``progress(done, of)`` is called after each."""
-    workers = min(os.cpu_count() or 1, len(jobs))
-    outcomes: dict[Key, Outcome] = {}
+    """All of them, on all cores, equal ones once; ``progress(done, of)`` is called after each."""
+    same: dict[tuple[Problem, Design, Machine], list[Key]] = {}
+    for key, job in jobs.items():
+        same.setdefault(_run(job), []).append(key)
+    runs = sorted((jobs[keys[0]] for keys in same.values()), key=_length, reverse=True)
+    found: dict[tuple[Problem, Design, Machine], Outcome] = {}
 
     def take(results: Iterable[Outcome]) -> dict[Key, Outcome]:
-        for key, outcome in zip(jobs, results, strict=True):
-            outcomes[key] = outcome
+        for job, outcome in zip(runs, results, strict=True):
+            found[_run(job)] = outcome
             if progress is not None:
-                progress(len(outcomes), len(jobs))
-        return outcomes
+                progress(len(found), len(runs))
+        return {key: found[_run(job)] for key, job in jobs.items()}
 
+    workers = min(os.cpu_count() or 1, len(runs))
     if workers <= 1:
-        return take(map(simulate_row, jobs.values()))
+        return take(map(simulate_row, runs))
     with ProcessPoolExecutor(workers) as pool:
-        return take(pool.map(simulate_row, jobs.values(), chunksize=2))
+        return take(pool.map(simulate_row, runs))
