@@ -36,8 +36,8 @@ class Outcome:
 
 def simulate_row(job: Job) -> Outcome:
     """One whole-GPU run."""
-    problem, design, machine = run = _run(job)
-    result = simulate_gpu(*run)
+    problem, design, machine = _run(job)
+    result = simulate_gpu(problem, design, machine)
     seconds = machine.seconds(result.cycles) + machine.launch_seconds
     span = result.cycles * machine.sms
     units = {name: busy / span for name, busy in result.totals.units.items()}
