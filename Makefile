@@ -25,7 +25,7 @@ NEEDS   := pyproject.toml constraints.txt $(if $(VENV_OK),,new-venv)
 LIGHT   := $(if $(wildcard $(VENV)/full),$(VENV)/full,$(VENV)/light)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint types format notebooks lab bench pins clean \
+.PHONY: help setup demo test test-all official check lint types format notebooks lab bench pins clean \
         distclean new-venv
 
 help: ## list the targets
@@ -57,6 +57,10 @@ format: $(VENV)/full ## ruff: mend what can be mended
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
+official: $(VENV)-official/full $(VENV)/full ## a sample of the official kernel's cases, in the emulator
+	@echo "FA4SIM_SEED=$(FA4SIM_SEED)"
+	FA4_PYTHON=$(abspath $(VENV)-official/bin/python) $(PYTEST) -m official tests/official --durations 5
+
 notebooks: $(VENV)/full ## execute every notebook
 	$(PYTEST) -m notebook --durations 0 tests/test_notebooks.py
 
@@ -79,7 +83,7 @@ clean: ## remove what the commands wrote (not .venv)
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove .venv
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-official
 
 # --- the environment ---------------------------------------------------------------------------
 
@@ -113,6 +117,13 @@ $(VENV)/light: $(NEEDS)
 $(VENV)/full: $(NEEDS)
 	@echo 'Installing everything the tests need (a few minutes the first time) ...'
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+# The official package has an environment of its own, so that what it brings changes nothing here.
+$(VENV)-official/full: pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory VENV=$(VENV)-official new-venv
+	@echo 'Installing the official FlashAttention-4 package ...'
+	@$(VENV)-official/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt '.[official]'
 	@touch $@
 
 $(VENV)/lab: $(VENV)/full

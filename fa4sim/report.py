@@ -35,7 +35,10 @@ class Wait:
 class Report:
     """What a run says in numbers.
 
-    ``time_us`` includes ``launch_us``; ``cycles`` is the kernel's span. ``units`` is the busy
+    ``time_us`` includes ``launch_us``; ``cycles`` is the kernel's span. ``tflops`` counts work as
+    published figures do, a causal mask as half of queries times keys whatever their numbers;
+    ``tflops_visible`` counts the pairs that the mask lets through (None at scope "cta", where
+    ``tflops`` is of whole blocks, masked or not). ``units`` is the busy
     fraction of each unit, 0 to 1, mean over the SMs and the span; ``hbm`` and ``l2`` are parts of
     what the chip can move in that time. ``bottleneck`` says in words what holds the run back and
     ``evidence`` gives its figures, one per line. ``ctas`` counts the CTAs that had a tile,
@@ -45,6 +48,7 @@ class Report:
     time_us: float
     launch_us: float
     tflops: float
+    tflops_visible: float | None
     cycles: int
     bottleneck: str
     evidence: tuple[str, ...]
@@ -87,6 +91,9 @@ def make_report(
     launch = machine.launch_seconds if whole_chip else 0.0
     seconds = machine.seconds(cycles) + launch
     work = problem.flops if flops is None else flops
+    visible = None
+    if flops is None:
+        visible = problem.flops_visible / seconds / 1e12 if seconds else 0.0
     span = max(1, cycles) * sms
     units = {name: busy / span for name, busy in totals.units.items()}
     # What the SMs looked at could have moved: all of it, or their share while others are at work.
@@ -107,6 +114,7 @@ def make_report(
         time_us=seconds * 1e6,
         launch_us=launch * 1e6,
         tflops=work / seconds / 1e12 if seconds else 0.0,
+        tflops_visible=visible,
         cycles=cycles,
         bottleneck=held.text,
         evidence=held.evidence,

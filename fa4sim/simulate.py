@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.analysis import critical_path
 from fa4sim.arguments import check_arguments, check_arrays, check_sink
-from fa4sim.engine.errors import Hazard, HazardError
+from fa4sim.engine.errors import Deadlock, Hazard, HazardError
 from fa4sim.pipelines.fa4.cluster import Surroundings
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
@@ -97,7 +97,9 @@ def simulate(
         on_hazard: ``"raise"`` or keep them in ``Run.hazards``.
 
     Returns:
-        Run: trace, report, outputs.
+        Run: trace, report, outputs. At scope "gpu" the trace is that of one CTA (or pair) that
+        stands for all like it, folded where it repeats (``run.trace.expand()`` has every row);
+        with ``exact`` that of every CTA. Totals of the whole GPU are in the report.
 
     Raises:
         ValueError: the problem, design or arrays cannot be used; the message quotes what is wrong.
@@ -110,12 +112,17 @@ def simulate(
     )  # fmt: skip
     design = Design.for_problem(problem, machine) if design is None else design
     design.check(problem, machine)
-    if arrays is not None:
-        run = _with_arrays(problem, design, machine, arrays, sink, seed, started)
-    elif scope == "cta":
-        run = _one_cluster(problem, design, machine, seed, tile, not exact, started)
-    else:
-        run = _whole_gpu(problem, design, machine, seed, exact, started)
+    try:
+        if arrays is not None:
+            run = _with_arrays(problem, design, machine, arrays, sink, seed, started)
+        elif scope == "cta":
+            run = _one_cluster(problem, design, machine, seed, tile, not exact, started)
+        else:
+            run = _whole_gpu(problem, design, machine, seed, exact, started)
+    except Deadlock as error:
+        if error.trace is not None:
+            _describe(error.trace, problem, design, machine)
+        raise
     if run.hazards and on_hazard == "raise":
         raise HazardError(run.hazards)
     return run
@@ -188,6 +195,11 @@ def _with_arrays(
         raise ValueError(
             f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
             "leave the arrays out, or use bf16 or fp16"
+        )
+    if design.max_offset:
+        raise ValueError(
+            f"max_offset={design.max_offset} scales P up for FP8, whose numerics are not covered "
+            "yet; use max_offset=0 with arrays"
         )
     data = Data(problem, design, q, k, v, logits)
     if _no_work(problem):

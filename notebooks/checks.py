@@ -230,6 +230,9 @@ def check_mystery(
     """
     if barrier is None or role is None or what is None:
         return UNANSWERED
+    for word in (barrier, role, what):
+        if not isinstance(word, str):
+            return _wrong(f"{word!r} is no name; give the three answers as text, in quotes.")
     table = barrier_table(Design.for_problem(EXAMPLE, B200))
     name = barrier.partition("[")[0]
     if name not in table:
@@ -366,6 +369,11 @@ def _merge_infinite(merge: Callable[..., Any], case: tuple[float, float, float, 
     )
 
 
+def _is_threshold(given: object) -> bool:
+    """Whether it is a whole number for which 2**(8 + given) can be told."""
+    return isinstance(given, int | float) and given in range(1001)
+
+
 def check_thresholds(fp16: int | None = None, e4m3: int | None = None) -> Answer:
     """Exercise 3.2: the largest safe whole threshold for two formats of P.
 
@@ -379,8 +387,8 @@ def check_thresholds(fp16: int | None = None, e4m3: int | None = None) -> Answer
         ("fp16", fp16, 0, float(LARGEST["fp16"])),
         ("e4m3", e4m3, 8, E4M3_LARGEST),
     ):
-        if given != int(given) or given < 0:
-            return _wrong(f"{name}={given!r}: give a whole number, 0 or more.")
+        if not _is_threshold(given):
+            return _wrong(f"{name}={given!r}: give a whole number, 0 to 1000.")
         reach, best = 2.0 ** (offset + given), math.floor(math.log2(largest)) - offset
         if reach > largest:
             hint = " Did you forget the offset of 8?" if name == "e4m3" and given <= 8 else ""
@@ -492,3 +500,143 @@ def check_period(period: int | None) -> Answer:
         f"{balance}: the {more} hold the fragment up. A block takes {cycles[period]:,.0f} cycles, "
         f"{behind:.1%} more than with the best of these periods."
     )
+
+
+# -- 07: a kernel in the emulator ------------------------------------------------------------------
+
+#: Sizes m, n and k of the product that the kernel computes: three tiles, five blocks each.
+PRODUCT = (384, 128, 320)
+ORDERS = ("lockstep", 1, 2)
+_TOO_MANY = 49_152
+
+
+@cache
+def _ring() -> tuple[Any, Any]:
+    """The example kernel, compiled, and what its text tells."""
+    from fa4kernel.emulator import inspect
+    from fa4kernel.examples import ring
+
+    compiled = ring.compile_ptx()
+    return compiled, inspect(compiled.ptx)[0]
+
+
+def mystery_kernel(announced: int = _TOO_MANY) -> str:
+    """Exercise 7.1: the PTX with one number changed. Run it; don't print it."""
+    from fa4kernel.emulator.ptx.printer import replace_instruction
+
+    compiled, kernel = _ring()
+    sites = (site for each in kernel.mbarriers if each.family == "full" for site in each.sites)
+    expect = next(site.instruction for site in sites if site.way == "expect")
+    changed = f"{expect.text.rpartition(',')[0]}, {announced};"
+    return replace_instruction(compiled.ptx, expect, changed)
+
+
+def hasty_kernel(statement: str | None = None) -> str:
+    """Exercise 7.2: the PTX with one statement taken out, or another one in its place."""
+    from fa4kernel.emulator.ptx.printer import replace_instruction
+
+    compiled, kernel = _ring()
+    code = kernel.function.instructions
+    wait = next(each for each in code if each.text.startswith("cp.async.bulk.wait_group"))
+    return replace_instruction(compiled.ptx, wait, statement)
+
+
+def _trouble(ptx: str, schedule: str | int) -> str:
+    """What is wrong with a run of a version of the example kernel; '' if nothing."""
+    from fa4kernel.emulator import DeadlockError, EmulationError, emulate
+    from fa4kernel.emulator.tensor.formats import decode
+    from fa4kernel.examples import matrices, ring
+
+    m, n, k = PRODUCT
+    rng = np.random.default_rng(0)
+    a, b = (matrices.matrix(rng.integers(-1, 2, (rows, k))) for rows in (m, n))
+    c = matrices.matrix(np.zeros((m, n)))
+    launch = _ring()[0].launch(a, b, c, ctas=1)
+    try:
+        run = emulate(ptx, launch, schedule=schedule, most_steps=50_000)
+    except DeadlockError as error:
+        if error.hazards:
+            return f"{_hazard_words(error.hazards[0])}. In the end nothing can go on"
+        stuck = next((w for w in error.waits if w.arrived == w.expected), error.waits[0])
+        return f"nothing can go on. {stuck.who} {'; '.join(s.strip() for s in stuck.lines()[1:3])}"
+    except EmulationError as error:
+        return str(error).splitlines()[0]
+    if run.hazards:
+        return _hazard_words(run.hazards[0])
+    wrong = int((decode(c, "bf16") != ring.reference(a, b)).sum())
+    return f"{wrong:,} numbers of C are wrong" if wrong else ""
+
+
+def _hazard_words(hazard: Any) -> str:
+    """A hazard in one line, the parties without their instructions."""
+    first = f"{hazard.first.who}, then " if hazard.first is not None else ""
+    return f"{hazard.kind}: {hazard.message} ({first}{hazard.second.who})"
+
+
+def check_announcement(barrier: str | None = None, announced: int | None = None) -> Answer:
+    """Exercise 7.1: at which barrier a number is wrong, and how many bytes to announce there."""
+    if barrier is None or announced is None:
+        return UNANSWERED
+    if not isinstance(barrier, str):
+        return _wrong(f"{barrier!r} is no name; give the name of the barrier as text, in quotes.")
+    if not isinstance(announced, int) or isinstance(announced, bool):
+        return _wrong(f"announced={announced!r}: give a whole number of bytes.")
+    name = barrier.partition("[")[0]
+    names = {each.family for each in _ring()[1].mbarriers}
+    if name not in names:
+        return _wrong(f"There is no barrier {barrier!r}; the report tells of {sorted(names)}.")
+    if name != "full":
+        return _wrong(
+            f"Somebody may stand at {name}, but as a victim: arrivals are missing there, and who "
+            "owes them stands elsewhere. Look for a barrier at which all arrivals have come, and "
+            "whose phase is not complete all the same."
+        )
+    trouble = _trouble(mystery_kernel(announced), "lockstep")
+    if trouble:
+        return _wrong(
+            f"full is right. But with {announced:,} bytes announced: {trouble}. How many bytes do "
+            "the two tiles of a slot have?"
+        )
+    return Answer(
+        True,
+        f"{announced:,} bytes are what lands: a tile of A and one of B, 128 × 64 numbers of two "
+        "bytes each. All arrivals had come, but a phase waits for its bytes as well.",
+    )
+
+
+def check_repair(statement: str | None = None) -> Answer:
+    """Exercise 7.2: the statement of PTX that is missing, tried out in some orders of events."""
+    from fa4kernel.emulator.ptx.module import PtxError
+
+    if statement is None:
+        return UNANSWERED
+    if not isinstance(statement, str) or "\n" in statement:
+        return _wrong(f"{statement!r}: give one line of PTX as text, in quotes.")
+    try:
+        for schedule in ORDERS:
+            trouble = _trouble(hasty_kernel(statement), schedule)
+            if trouble:
+                hint = _repair_hint(statement)
+                return _wrong(f"With it, under schedule {schedule!r}: {trouble}.{hint}")
+    except PtxError as error:
+        return _wrong(f"The emulator refuses it. {error}")
+    more = "" if ".read" in statement else (
+        " Yours waits even until C has been written; that the tile has been read is enough (.read)."
+    )  # fmt: skip
+    return Answer(
+        True,
+        f"Nothing to report under {len(ORDERS)} schedules. The thread that issued the stores waits "
+        f"until they have read the tile; then the other warps learn it at their barrier.{more}",
+    )
+
+
+def _repair_hint(statement: str) -> str:
+    """What a statement does instead of what is wanted."""
+    hints = {
+        "bar": " Only one of the four epilogue warps passes this place; the others don't come.",
+        "fence": " A fence orders what this thread did before; it does not wait for a copy.",
+        "cp.async.bulk.commit": " A commit closes a group of copies; it does not wait for it.",
+        "cp.async.bulk.wait": " Its number says how many groups may still be under way.",
+        "nanosleep": " Time is no order: nothing says that the copy is faster.",
+    }
+    return next((hint for start, hint in hints.items() if statement.startswith(start)), "")

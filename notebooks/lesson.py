@@ -13,6 +13,8 @@ from IPython.display import Markdown, display
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from fa4kernel.emulator.checks.hazard import Hazard
+from fa4kernel.emulator.errors import source_line
 from fa4sim import Deadlock, Trace
 from fa4sim.numerics import DISTRIBUTIONS, round_to
 from fa4sim.numerics.formats import Float32Array
@@ -265,6 +267,30 @@ def diagnosis(error: Deadlock, reasons: bool = True) -> None:
     print("suspects: ", ", ".join(error.suspects))
     for line in error.why[:3]:
         print("  because", line)
+
+
+# -- kernels in the emulator -----------------------------------------------------------------------
+
+#: What to do if the example kernels cannot be compiled here.
+KERNEL_EXTRA = (
+    "This notebook compiles a kernel with NVIDIA's CuTe DSL, which runs on Linux and has a licence "
+    "of its own. In a clone of the repository: pip install '.[kernel]' (in a cell of this "
+    "notebook: %pip install '../.[kernel]'), then restart the notebook."
+)
+
+
+def meeting(hazard: Hazard) -> Markdown:
+    """Say what a hazard is; return a table of the two who meet and of where they stand."""
+    times = f"{hazard.count} times " if hazard.count > 1 else ""
+    say(f"**{hazard.kind}**: {hazard.message}. This was found {times}at {hazard.place}.")
+    rows = []
+    for order, party in (("first", hazard.first), ("second", hazard.second)):
+        if party is not None and party.instruction is not None:
+            code = party.instruction
+            what = ".".join((code.opcode, *code.qualifiers[:2]))
+            where = source_line(code.location) if code.location else f"PTX line {code.line}"
+            rows.append((order, party.who, f"`{what}`", where, party.tick))
+    return table(["", "who", "instruction", "source line", "tick"], rows)
 
 
 # -- the stepper -----------------------------------------------------------------------------------

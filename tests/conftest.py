@@ -5,6 +5,10 @@ import random
 import shutil
 from collections import defaultdict
 
+# Before NumPy loads: tests run side by side, and threads of its linear algebra would fight.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import hypothesis
 import numpy as np
 import pytest
 
@@ -23,6 +27,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--all-cases", action="store_true", help="run every case of tests marked sample(n)"
     )
+
+
+# How long a machine takes says nothing about the code: on a busy one drawing can be "too slow".
+hypothesis.settings.register_profile(
+    "fa4sim", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("fa4sim")
 
 
 @pytest.hookimpl(tryfirst=True)

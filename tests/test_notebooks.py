@@ -1,6 +1,7 @@
 """Every notebook runs from start to end without the network, and is stored without outputs."""
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -59,7 +60,10 @@ def run(notebook, folder: Path) -> float:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_runs_and_shows_something_within_a_minute(path):
-    seconds = run(nbformat.read(path, as_version=4), path.parent)
+    notebook = nbformat.read(path, as_version=4)
+    if find_spec("cutlass") is None and "fa4kernel.examples" in str(notebook):
+        pytest.skip("compiles a kernel: needs pip install 'fa4sim[kernel]'")
+    seconds = run(notebook, path.parent)
     assert seconds <= FIRST_RESULT_SECONDS
 
 

@@ -151,7 +151,8 @@ def verdict(evidence: Evidence) -> Verdict:
             lines,
         )
     held_by = _by_path(evidence) or _by_waits(evidence)
-    no_unit = f"no unit is saturated ({title} is busiest, {busy:.0%})"
+    while_working = "" if evidence.occupancy > 0.99 else " while there is work"
+    no_unit = f"no unit is saturated ({title} is busiest, {busy:.0%}{while_working})"
     return Verdict(f"{_TEXTS[held_by]}; {no_unit}.", held_by, lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,8 @@ class Verdict:
     """What the comparison says; ``run`` is the simulated one with its outputs.
 
     ``rel_err`` is ‖O − O₆₄‖ / ‖O₆₄‖ (Frobenius), ``lse_max_abs_err`` over rows whose LSE is
-    finite in both. ``equals_blockwise`` means every bit of O and LSE.
+    finite in the reference (NaN if ours then is not). ``equals_blockwise`` means every bit of O
+    and LSE.
     """
 
     run: Run
@@ -87,6 +89,11 @@ class Verdict:
             "events": self.run.report.events,
         }
 
+    def _lse_words(self) -> str:
+        """The LSE's error, or that there is none to tell."""
+        error = self.lse_max_abs_err
+        return f"{error:.2e}" if math.isfinite(error) else "NOT A NUMBER"
+
     def words(self) -> str:
         """Over a few lines."""
         outputs = self.run.outputs
@@ -96,7 +103,7 @@ class Verdict:
         return "\n".join([
             f"blockwise reference (float32, {self.run.problem.dtype}, the kernel's order): {bits}",
             f"float64 reference: relative error {self.rel_err:.2e} of {self.limit:.0e}{far}, "
-            f"largest {self.max_abs_err:.2e}, LSE {self.lse_max_abs_err:.2e}",
+            f"largest {self.max_abs_err:.2e}, LSE {self._lse_words()}",
             f"output rescales: {outputs.rescales:,} done of {outputs.votes:,} votes",
             f"hazards: {len(self.run.hazards) or 'none'}",
         ])  # fmt: skip
@@ -205,26 +212,33 @@ def compare_with_references(setup: options.Setup, seed: int) -> Verdict:
             problem, design, setup.machine, arrays=(inputs.q, inputs.k, inputs.v),
             sink=inputs.sink, seed=seed, on_hazard="record",
         )  # fmt: skip
+        out, lse = blockwise(problem, design, inputs)
+        exact, exact_lse = attention_float64(
+            inputs.q, inputs.k, inputs.v, sink=inputs.sink, **_mask_options(problem)
+        )
     outputs = run.outputs
     assert outputs is not None
-    out, lse = blockwise(problem, design, inputs)
-    exact, exact_lse = attention_float64(
-        inputs.q, inputs.k, inputs.v, sink=inputs.sink, **_mask_options(problem)
-    )
     difference = outputs.out.astype(np.float64) - exact
     norm = float(np.linalg.norm(exact))
     off = float(np.linalg.norm(difference))
-    finite = np.isfinite(outputs.lse) & np.isfinite(exact_lse)
     return Verdict(
         run,
         max_abs_err=float(np.max(np.abs(difference), initial=0.0)),
         rel_err=off / norm if norm else (0.0 if off == 0 else float("inf")),
-        lse_max_abs_err=float(
-            np.max(np.abs(outputs.lse[finite] - exact_lse[finite]), initial=0.0)
-        ),
+        lse_max_abs_err=lse_error(outputs.lse, exact_lse),
         equals_blockwise=np.array_equal(outputs.out, out) and np.array_equal(outputs.lse, lse),
         limit=LIMITS[problem.dtype],
     )  # fmt: skip
+
+
+def lse_error(lse: Floats, exact: NDArray[np.float64]) -> float:
+    """The largest error of a row's LSE; NaN if a row is finite in one of both only.
+
+    A row that sees no key has −inf in both, which is no error.
+    """
+    with np.errstate(invalid="ignore"):
+        off = np.where(lse == exact, 0.0, np.abs(lse - exact))
+    return float(np.max(off, initial=0.0)) if np.isfinite(off).all() else math.nan
 
 
 def blockwise(problem: Problem, design: Design, inputs: Inputs) -> tuple[Floats, Floats]:

@@ -58,7 +58,7 @@ def demo(as_json: bool, folder: str) -> None:
     tell(f"   design: {design_words(setup.design)}\n")
     with refusals():
         run = simulate(MAIN, setup.design, B200, on_hazard="record")
-    tell(indent(report_words(run.report, B200), "   "))
+    tell(indent(report_words(run.report, B200, run.problem), "   "))
 
     small = options.Setup(WITH_ARRAYS, Design.for_problem(WITH_ARRAYS, B200), B200)
     tell(f"\n2  real arrays through the pipeline: {problem_words(WITH_ARRAYS)}\n")
@@ -105,11 +105,11 @@ def write_files(run: Run, views: Any, out: Path) -> dict[Path, str]:
     files: dict[Path, str] = {}
     for show in PICTURES_SHOWN:
         path = out / f"{show}.png"
-        files[path] = f"open in any viewer. {write_picture(one, path, None, None, show)}"
+        files[path] = f"open in any viewer. {write_picture(one.trace, path, None, None, show)}"
     with refusals():
         figure = views.sm_occupancy(run.occupancy, run.machine.clock_hz, run.machine.sms)
         write_whole(out / "sm_occupancy.png", lambda path: views.save(figure, path))
     files[out / "sm_occupancy.png"] = "open in any viewer. Which SM did what, when"
-    what = write_perfetto(one, out / "trace.pftrace", None, None)
+    what = write_perfetto(one.trace, out / "trace.pftrace", None, None)
     files[out / "trace.pftrace"] = f"{PERFETTO_HINT}: {what}"
     return files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import fa4sim
 from fa4sim.cli.check import check
 from fa4sim.cli.compare import compare
 from fa4sim.cli.demo import demo
-from fa4sim.cli.errors import STOPPED, Failure
+from fa4sim.cli.errors import STOPPED, BadInput, Failure
 from fa4sim.cli.machines import machines
 from fa4sim.cli.options import examples
 from fa4sim.cli.output import print_json
@@ -41,7 +42,12 @@ class Group(click.Group):
             sys.stdout.reconfigure(errors="replace")  # where × cannot be shown, a ? will do
         try:
             code = super().main(words, prog_name, **extra)
+            sys.stdout.flush()
             sys.exit(code if isinstance(code, int) else 0)
+        except OSError as error:
+            _give_up_output()
+            click.echo(f"Error: cannot print the result: {error.strerror or error}", err=True)
+            sys.exit(BadInput.exit_code)
         except click.Abort:
             if "--json" in words:
                 print_json({"error": "stopped", "exit_code": STOPPED})
@@ -54,6 +60,15 @@ class Group(click.Group):
                 print_json({**details, "error": message, "exit_code": error.exit_code})
             error.show()
             sys.exit(error.exit_code)
+
+
+def _give_up_output() -> None:
+    """Send what is still to be printed nowhere: standard output takes no more (a full disk)."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # there is no file behind it
+        pass
 
 
 @click.group(

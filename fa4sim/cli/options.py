@@ -57,7 +57,7 @@ def problem_options(defaults: Mapping[str, Any] = DEFAULTS) -> Callable[[Command
             "--softcap", type=float, metavar="X", help="Cap scores at ±X. [default: off]"
         ),
         click.option(
-            "--seqlens", metavar="FILE",
+            "--seqlens", metavar="FILE", multiple=True,
             help='Lengths by sequence: JSON {"q": […], "k": […]} or CSV with the header q,k.',
         ),
     ]  # fmt: skip
@@ -200,6 +200,11 @@ class Request:
                     f"{name} is given twice: by its own option ({self.fixed.problem[name]!r}) "
                     f"and by --set ({value!r})"
                 )
+            if name in _FROM_FILE and "seqlens_q" in self.fixed.problem:
+                raise BadInput(
+                    f"--set {name}={value!r} and --seqlens contradict each other: the file holds "
+                    "the lengths"
+                )
 
 
 _PROBLEM_OPTIONS = (
@@ -214,8 +219,11 @@ def problem_settings(given: Mapping[str, Any]) -> Settings:
     with refusals():
         if given.get("window") is not None:
             values["window"] = as_window(given["window"])
-        if given.get("seqlens") is not None:
-            values.update(_lengths(given["seqlens"], values))
+        files: tuple[str, ...] = given.get("seqlens") or ()
+        if len(files) > 1:
+            raise BadInput(f"--seqlens is given twice: {files[0]!r} and {files[1]!r}; give one")
+        if files:
+            values.update(_lengths(files[0], values))
     return Settings(problem=values)
 
 

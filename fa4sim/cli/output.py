@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from fa4sim.cli.errors import BadInput
+from fa4sim.specs.checks import quoted
 
 #: Version of every JSON object the commands print.
 SCHEMA = 1
@@ -133,8 +134,13 @@ def check_target(path: str, endings: Sequence[str]) -> Path:
         raise BadInput(
             f"cannot tell what to write from {path!r}: its name must end in {one_of(endings)}"
         )
-    if target.is_dir():
-        raise BadInput(f"{path!r} is a folder; give a file name")
+    try:
+        if target.is_dir():
+            raise BadInput(f"{path!r} is a folder; give a file name")
+    except OSError as error:  # as a name too long for the file system
+        raise BadInput(
+            f"cannot write {quoted(path)}: {error.strerror}; give another name"
+        ) from None
     if not target.parent.is_dir():
         raise BadInput(f"the folder of {path!r} does not exist; make it first: {target.parent}")
     if not os.access(target.parent, os.W_OK):

@@ -42,6 +42,10 @@ def run(as_json: bool, seed: int, exact: bool, **given: Any) -> None:
     Without options it runs batch 4, 16 heads, 8192 × 8192, head dim 128, bf16 with the design
     the kernel itself would choose on a B200.
 
+    TFLOP/s count the work as published figures do: a causal mask is half of queries x keys,
+    whatever their numbers. Where it lets through something else, the report says what that gives
+    (tflops_visible in --json).
+
     A hazard on the way (two things that must not happen together) ends with exit code 3 after the
     report, a deadlock with exit code 3 and who waits for what.
     """
@@ -56,7 +60,7 @@ def run(as_json: bool, seed: int, exact: bool, **given: Any) -> None:
     if not as_json:
         say(f"{setup.machine.name}: {problem_words(setup.problem)}")
         say(f"design: {design_words(setup.design)}\n")
-        say(report_words(result.report, setup.machine))
+        say(report_words(result.report, setup.machine, setup.problem))
     if result.hazards:
         raise hazardous(result.hazards, facts)
     if as_json:

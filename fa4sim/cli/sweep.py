@@ -210,6 +210,8 @@ def words(rows: Sequence[Row], setups: Sequence[Setup], best: Row | None) -> str
     names = list(rows[0].settings)
     reasons = {reason: i for i, reason in enumerate(
         dict.fromkeys(row.reason for row in rows if row.reason), 1)}  # fmt: skip
+    same_problem = len({setup.problem for setup in setups}) == 1
+    mark = "best" if same_problem else "highest TFLOP/s"
     cells = []
     for row in rows:
         line = [value_words(row.settings[name]) for name in names]
@@ -217,7 +219,7 @@ def words(rows: Sequence[Row], setups: Sequence[Setup], best: Row | None) -> str
             line += ["-", "-", "-", f"{row.status} ({reasons[row.reason]})"]
         else:
             unit, busy = max(row.report.units.items(), key=lambda item: item[1])
-            remark = f"{unit} {busy:.0%}" + ("  best" if row is best and len(rows) > 1 else "")
+            remark = f"{unit} {busy:.0%}" + (f"  {mark}" if row is best and len(rows) > 1 else "")
             if row.reason:
                 remark += f"  {row.status} ({reasons[row.reason]})"
             line += [
@@ -228,8 +230,8 @@ def words(rows: Sequence[Row], setups: Sequence[Setup], best: Row | None) -> str
     first = setups[0]
     swept = set(names)
     head = f"{first.machine.name}: {problem_words(first.problem)}"
-    if len({setup.problem for setup in setups}) > 1:
-        head += f" and others ({', '.join(sorted(swept))} swept)"
+    if not same_problem:
+        head += f" and other problems ({', '.join(sorted(swept))} swept)"
     lines = [head, ""]
     lines.append(
         table([*names, "time, µs", "TFLOP/s", "cycles", "busiest unit"], cells, ["busiest unit"])
@@ -245,7 +247,7 @@ def write_rows(path: Path, facts: Mapping[str, Any], rows: Sequence[Row]) -> Non
         path.write_text(json_text(facts) + "\n", encoding="utf-8")
         return
     units = next((list(row.report.units) for row in rows if row.report is not None), [])
-    figures = ("time_us", "launch_us", "tflops", "cycles", "events", "bottleneck")
+    figures = ("time_us", "launch_us", "tflops", "tflops_visible", "cycles", "events", "bottleneck")
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         head = [*rows[0].settings, "status", "reason", *figures]

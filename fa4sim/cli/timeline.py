@@ -9,11 +9,26 @@ from typing import Any
 import click
 
 from fa4sim.cli import options
-from fa4sim.cli.describe import problem_words, setup_facts
-from fa4sim.cli.errors import BadInput, hazard_facts, hazardous, missing_extra, refusals
-from fa4sim.cli.output import check_target, print_json, say, write_whole
+from fa4sim.cli.describe import fault_words, problem_words, setup_facts
+from fa4sim.cli.errors import (
+    BadInput,
+    PipelineBroken,
+    hazard_facts,
+    hazardous,
+    missing_extra,
+    refusals,
+)
+from fa4sim.cli.output import check_target, note, print_json, say, write_whole
+from fa4sim.engine.errors import Deadlock
 from fa4sim.simulate import Run, simulate
+from fa4sim.specs.checks import quoted
 from fa4sim.trace import Trace
+
+#: Later than any work tile ends.
+MOST_CYCLES = 2**53
+
+#: What a picture of a fault shows on either side of it.
+CYCLES_AROUND = 3000
 
 ENDINGS = (".png", ".svg", ".pftrace")
 PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
@@ -95,17 +110,24 @@ def timeline(
     check_window(start, end)
     check_show(show, target.suffix, start, end)
     setup = options.Request.of(given).build()
-    with refusals():
-        run = simulate(
-            setup.problem, setup.design, setup.machine,
-            scope="cta", seed=seed, tile=tile, on_hazard="record",
-        )  # fmt: skip
+    try:
+        with refusals():
+            run = _one_tile(setup, seed, tile)
+    except PipelineBroken as failure:
+        stop = failure.__context__
+        if isinstance(stop, Deadlock) and stop.trace is not None:
+            note(f"wrote {target}: {write_until(stop, setup, target, start, end, show)}")
+        raise
     if not run.trace.size("span"):
         raise BadInput("there is nothing to show: this problem has no queries or no keys")
     if target.suffix.lower() == ".pftrace":
-        shown = write_perfetto(run, target, start, end)
+        shown = write_perfetto(run.trace, target, start, end)
     else:
-        shown = write_picture(run, target, start, end, show)
+        title = ""
+        if run.hazards:
+            title = f"{fault_words(setup.design)}: {run.hazards[0].kind}"
+            start, end = around(run.hazards[0].cycle, run.trace.end, start, end)
+        shown = write_picture(run.trace, target, start, end, show, title)
     facts = {
         "file": str(target), "shows": shown, "tile": tile, "cycles": run.report.cycles,
         "hazards": hazard_facts(run.hazards), **setup_facts(setup),
@@ -122,25 +144,62 @@ def timeline(
         print_json(facts)
 
 
+def _one_tile(setup: options.Setup, seed: int, tile: int) -> Run:
+    """One CTA's run; kept apart so that a deadlock on the way can be drawn."""
+    return simulate(
+        setup.problem, setup.design, setup.machine,
+        scope="cta", seed=seed, tile=tile, on_hazard="record",
+    )  # fmt: skip
+
+
+def around(
+    cycle: int, last: int, start: int | None, end: int | None
+) -> tuple[int | None, int | None]:
+    """A window around what happened at ``cycle``, where none was asked for."""
+    if start is not None or end is not None:
+        return start, end
+    return max(0, cycle - CYCLES_AROUND), max(1, min(last, cycle + CYCLES_AROUND))
+
+
+def write_until(
+    stop: Deadlock, setup: options.Setup, target: Path, start: int | None, end: int | None,
+    show: str,
+) -> str:  # fmt: skip
+    """Draw what happened up to a deadlock, or export it, and return what was written, in words."""
+    assert stop.trace is not None
+    if target.suffix.lower() == ".pftrace":
+        return write_perfetto(stop.trace, target, start, end)
+    title = f"{fault_words(setup.design) or 'deadlock'}: nothing moves after cycle {stop.at:,}"
+    start, end = around(stop.at, stop.trace.end, start, end)
+    return write_picture(stop.trace, target, start, end, show, title)
+
+
 def write_picture(
-    run: Run, target: Path, start: int | None, end: int | None, show: str = "timeline"
-) -> str:
-    """Draw a picture into ``target`` and return what it shows, in words."""
+    trace: Trace, target: Path, start: int | None, end: int | None, show: str = "timeline",
+    title: str = "",
+) -> str:  # fmt: skip
+    """Draw a picture into ``target`` and return what it shows, in words.
+
+    A ``title`` is for the timeline; the other pictures have their own, and some their own window.
+    """
     views = load_views()
     with refusals():
-        figure = PICTURES[show](views, run.trace, start, end)
+        if title and show == "timeline":
+            figure = views.timeline(trace, start=start, end=end, title=title)
+        else:
+            figure = PICTURES[show](views, trace, start, end)
         write_whole(target, lambda path: views.save(figure, path))
         return first_line(str(views.alt_text(figure)))
 
 
-def write_perfetto(run: Run, target: Path, start: int | None, end: int | None) -> str:
+def write_perfetto(whole: Trace, target: Path, start: int | None, end: int | None) -> str:
     """Write a Perfetto trace of the window, or of everything, and return what it holds."""
     views = load_views()
     with refusals():
-        trace = run.trace.expand()
+        trace = whole.expand()
         if start is not None or end is not None:
             trace = trace.window(start, None if end is None else end + 1)
-        check_not_empty(run.trace, trace, start, end)
+        check_not_empty(whole, trace, start, end)
         try:
             write_whole(target, lambda path: views.write_perfetto(trace, path))
         except ImportError as error:
@@ -172,6 +231,8 @@ def check_window(start: int | None, end: int | None) -> None:
     for name, value in (("--from", start), ("--to", end)):
         if value is not None and value < 0:
             raise BadInput(f"{name} {value} must be 0 or more")
+        if value is not None and value > MOST_CYCLES:
+            raise BadInput(f"{name} {quoted(value)} must be at most {MOST_CYCLES:,}")
     if start is not None and end is not None and end <= start:
         raise BadInput(f"--from {start} must be below --to {end}")
 

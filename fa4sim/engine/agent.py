@@ -129,6 +129,11 @@ class Agent:
         if env.cycle > start:
             self._wait_row(barrier.code, "barrier", barrier.stage, phase, reason, start)
 
+    def wait_for_ever(self, barrier: Barrier, phase: int, since: int) -> None:
+        """Record a wait that never ends, up to now."""
+        if self.env.cycle > since:
+            self._wait_row(barrier.code, "barrier", barrier.stage, phase, "deadlock", since)
+
     def stand(self, event: Event, unit: str, reason: str, stage: int = NONE) -> Steps:
         """Wait for a unit to finish something (a bulk store's reads, say)."""
         start = self.since = self.env.cycle

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fa4sim.trace import Trace
+
 
 @dataclass(frozen=True)
 class Hazard:
@@ -28,7 +30,10 @@ class Hazard:
     message: str
 
     def __str__(self) -> str:
-        return f"cycle {self.cycle}: {self.kind} at {self.barrier}[{self.stage}]: {self.message}"
+        return (
+            f"cycle {self.cycle}: {self.kind} at {self.barrier}[{self.stage}] of CTA "
+            f"{self.cta}: {self.message}"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ class Deadlock(RuntimeError):
 
     ``waiting`` lists them; ``cycle`` the roles that wait for each other in a ring, if they do;
     ``suspects`` the barriers whose arrivals do not match what the roles should have made by
-    where they stand, most suspicious first; ``hazards`` what was reported before.
+    where they stand, most suspicious first; ``hazards`` what was reported before; ``trace`` what
+    happened up to there.
     """
 
     def __init__(
@@ -77,7 +83,9 @@ class Deadlock(RuntimeError):
         suspects: Sequence[str],
         hazards: Sequence[Hazard],
         why: Sequence[str] = (),
+        trace: Trace | None = None,
     ) -> None:
+        self.trace = trace
         self.at = at
         self.waiting = tuple(waiting)
         self.ring = tuple(ring)

@@ -13,6 +13,7 @@ barrier is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
@@ -35,6 +36,9 @@ from fa4sim.numerics.mma import K_STEP
 from fa4sim.numerics.mufu import LOG2_E
 
 WARP_ROWS = 32
+
+#: Base-2 logarithm of the largest number of each format that P can have.
+LOG2_MAX = {"bf16": 128 + math.log2(1 - 2**-8), "fp16": math.log2(65504)}
 
 
 @dataclass
@@ -381,10 +385,10 @@ def _check_options(
             raise ValueError(f"{name}={tile} must be a positive multiple of 32 (the kernel: 128)")
     if q_stage < 1:
         raise ValueError(f"q_stage={q_stage} must be at least 1 (the kernel: 1 or 2)")
-    if not 0 <= threshold <= 15:
+    if not 0 <= threshold < LOG2_MAX[dtype]:
         raise ValueError(
-            f"threshold={threshold} must be 0 (always rescale) to 15 (2**15 still fits fp16); "
-            "the kernel uses 8"
+            f"threshold={threshold} must be 0 (always rescale) or more, and below "
+            f"{LOG2_MAX[dtype]:.3f}, where P outgrows {dtype}; the kernel uses 8"
         )
     if emulation_degree not in COEFFICIENTS:
         raise ValueError(f"emulation_degree={emulation_degree} must be one of 1 to 5")

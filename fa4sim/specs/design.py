@@ -12,6 +12,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from fa4sim.specs.checks import quoted
 from fa4sim.specs.faults import Fault
 from fa4sim.specs.limits import (
     FRAGMENT,
@@ -29,7 +30,7 @@ from fa4sim.specs.problem import FP8, Problem
 
 __all__ = ["FRAGMENT", "SCHEDULERS", "Design"]
 
-# (CTA pair, causal, padded head dim, B300) -> exp2 period, first fragment, softmax and correction
+# (CTA pair, causal, padded head dim, sm_103) -> exp2 period, first fragment, softmax and correction
 # registers. Source: _TUNING_CONFIG of flash_fwd_sm100.py.
 _TUNING: dict[tuple[bool, bool, int, bool], tuple[int, int, int, int]] = {
     (True, False, 128, False): (10, 1, 176, 88),
@@ -55,8 +56,10 @@ class Design:
     ``rescale_threshold`` is in log2 units; 0 rescales whenever a maximum grows. The first
     ``p_first_columns`` of P are handed over before the rest (``tile_n``: in one part).
     ``p_store_early`` stores each fragment as soon as it is converted, as the compiler arranges it;
-    off, all exponentials come first, as the source says. ``max_offset`` scales P up by a power of
-    two, to use more of the range of FP8.
+    off, all exponentials come first, as the source says. Where O shares Q's memory
+    (``overlap_o_q``), ``one_m_block`` says that one work tile holds all queries of a head, which
+    the kernel guards like a persistent CTA, whatever the scheduler. ``max_offset`` scales P up by
+    a power of two, to use more of the range of FP8.
 
     Raises ``ValueError`` for a value outside what the kernel allows, quoting it.
 
@@ -64,7 +67,7 @@ class Design:
     Traceback (most recent call last):
     ...
     ValueError: kv_stages=1 must be 2 to 32: between PV of one block and QK of the next the MMA \
-warp holds a V and a K at once
+warp holds a V and a K at once, and the kernel never makes more than 32
     """
 
     tile_m: int = TILE_ROWS
@@ -74,6 +77,7 @@ warp holds a V and a K at once
     kv_stages: int = 3
     uneven_kv_ring: bool = False
     overlap_o_q: bool = False
+    one_m_block: bool = False
     head_dim_padded: int = 128
     head_dim_v_padded: int = 128
     pack_gqa: bool = False
@@ -125,8 +129,9 @@ warp holds a V and a K at once
         too. Raises ``ValueError`` for an unknown field, a value no design can have or a design
         that does not fit the machine.
         """
+        _check_kinds(problem, machine)
         changes = _known(changes)
-        fast_exp2 = machine.mufu_cycles_per_warp <= 4
+        sm103 = machine.compute_capability == 103
         d = changes.get("head_dim_padded", _round_up(problem.head_dim, 16))
         dv = changes.get("head_dim_v_padded", _round_up(problem.dim_v, 16))
         fp8 = problem.dtype in FP8
@@ -151,19 +156,19 @@ warp holds a V and a K at once
         epilogue = "tma" if rows_fit and problem.seqlens_q is None else "correction"
 
         period, first = (16, 1)
-        if fast_exp2 or (d == 192 and not (cta_group == 2 and unmasked)):
+        if sm103 or (d == 192 and not (cta_group == 2 and unmasked)):
             period = 0
         softmax, correction = (200, 64) if d < 96 else (192, 80)
         other: int | None = 48 if d < 96 else None
-        tuned = _TUNING.get((cta_group == 2, problem.causal, d, fast_exp2))
+        tuned = _TUNING.get((cta_group == 2, problem.causal, d, sm103))
         if tuned:
             period, first, softmax, correction = tuned
         if fp8:
             if d < 96:
                 softmax, correction, other = 168, 96, 80
-            elif (cta_group == 2, problem.causal, d, fast_exp2) == (True, False, 128, False):
+            elif (cta_group == 2, problem.causal, d, sm103) == (True, False, 128, False):
                 period, first, softmax, correction = 10, 1, 160, 72
-            elif (cta_group == 2, problem.causal, d, fast_exp2) == (False, True, 128, False):
+            elif (cta_group == 2, problem.causal, d, sm103) == (False, True, 128, False):
                 period, first = 8, 1
         if pack and d > 64 and unmasked and period:
             tuned_period = tuned[0] if tuned else 10
@@ -175,8 +180,8 @@ warp holds a V and a K at once
             if "registers_other" not in changes:
                 other = registers_left(machine, softmax, correction, changes)
 
+        longest = max(problem.seqlens_q or (problem.seqlen_q,)) * (problem.group if pack else 1)
         if problem.seqlens_q is not None:
-            longest = max(problem.seqlens_q) * (problem.group if pack else 1)
             one_tile_each = longest <= q_stages * TILE_ROWS
             scheduler = "static_persistent" if one_tile_each else "single_tile_varlen"
         elif not unmasked:
@@ -191,6 +196,7 @@ warp holds a V and a K at once
             "head_dim_padded": d,
             "head_dim_v_padded": dv,
             "pack_gqa": pack,
+            "one_m_block": longest <= cta_group * q_stages * TILE_ROWS,
             "q_load": q_load,
             "epilogue": epilogue,
             "scheduler": scheduler,
@@ -318,7 +324,16 @@ warp holds a V and a K at once
 
     def check(self, problem: Problem, machine: Machine) -> None:
         """Raise ``ValueError`` with the figures, and what would fit, if this cannot run."""
+        _check_kinds(problem, machine)
         check_fits(self, problem, machine)
+
+
+def _check_kinds(problem: object, machine: object) -> None:
+    """Raise ``ValueError`` for something else in the place of a problem or a machine."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem={quoted(problem)} must be a fa4sim.Problem")
+    if not isinstance(machine, Machine):
+        raise ValueError(f"machine={quoted(machine)} must be a fa4sim.Machine, as fa4sim.B200")
 
 
 def _known(changes: dict[str, Any]) -> dict[str, Any]:

@@ -54,12 +54,13 @@ def checked_field(name: str, value: object) -> Any:
     """What the field ``name`` may hold, whatever the other fields hold."""
     if name in _CHOICES:
         return one_of(name, value, _CHOICES[name])
-    if name in ("uneven_kv_ring", "overlap_o_q", "pack_gqa", "p_store_early"):
+    if name in ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early"):
         return flag(name, value)
     if name == "kv_stages":
         return whole_between(
             name, value, 2, MOST_KV_STAGES,
-            "between PV of one block and QK of the next the MMA warp holds a V and a K at once",
+            "between PV of one block and QK of the next the MMA warp holds a V and a K at once, "
+            f"and the kernel never makes more than {MOST_KV_STAGES}",
         )  # fmt: skip
     if name in ("head_dim_padded", "head_dim_v_padded"):
         return multiple_of(16, name, value, 16, 192, "one k-step of a 16-bit MMA")

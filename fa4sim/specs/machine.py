@@ -8,6 +8,7 @@ known machines are in :mod:`fa4sim.specs.machines`.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,9 @@ class Machine:
 
     name: str
     # -- chip ----------------------------------------------------------------------------------
+    compute_capability: int
+    """100 or 103. On 103 the kernel has other registers and no exponentials on the FMA units, and
+    a TMEM load can bring the row's maximum along."""
     sms: int
     clock_hz: float
     # -- tensor pipe, per SM -------------------------------------------------------------------
@@ -196,6 +200,8 @@ def _constant(name: str, value: object, counted: bool) -> int | float:
     """One constant within what its name allows; ``counted`` ones are whole."""
     if name == "max_operands_per_instruction":
         return int(one_of(name, value, (2, 3)))
+    if name == "compute_capability":
+        return int(one_of(name, value, (100, 103)))
     number = whole(name, value) if counted else finite(name, value)
     if name == "beside_mma_factor" and number < 1:
         raise ValueError(f"{name}={number} must be 1 (no influence) or more")
@@ -203,7 +209,39 @@ def _constant(name: str, value: object, counted: bool) -> int | float:
         raise ValueError(f"{name}={number} must be positive")
     if number < 0:
         raise ValueError(f"{name}={number} must be 0 or more")
+    low, high = _BOUNDS.get(name, (0.0, MOST_CYCLES if name not in _LARGE else math.inf))
+    if not low <= number <= high:
+        raise ValueError(
+            f"{name}={number:g} must be {low:g} to {high:g}: what lies beyond is no GPU, and its "
+            "cycles could not be counted"
+        )
     return number
+
+
+#: Longest latency or time per instruction: far beyond any GPU's, and still quick to simulate.
+MOST_CYCLES = 1e6
+
+#: Rates for which a tiny or an enormous number would make a time that cannot be counted.
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "sms": (1, 10_000),
+    "clock_hz": (1e6, 1e11),
+    "hbm_bytes_per_second": (1e9, 1e20),
+    "l2_bytes_per_cycle": (1, 1e12),
+    "tma_bytes_per_cycle": (1e-2, 1e6),
+    "tma_store_bytes_per_cycle": (1e-2, 1e6),
+    "launch_seconds": (0, 10),
+    "beside_mma_factor": (1, 1000),
+}
+
+#: Sizes, which may be as large as they like.
+_LARGE = frozenset(
+    (
+        *("tensor_flops_per_cycle_16bit", "tensor_flops_per_cycle_8bit", "smem_bytes_per_cycle"),
+        *("smem_bytes_per_cta", "tmem_columns", "tmem_load_bytes_per_cycle"),
+        *("tmem_store_bytes_per_cycle", "registers_per_sm", "l2_bytes", "share_burst_bytes"),
+        "share_burst_in_step_bytes",
+    )
+)
 
 
 #: Rates and sizes: nothing happens on a machine where one of them is 0.

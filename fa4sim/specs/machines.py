@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fa4sim.specs.checks import word
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.measured import h200_origin, h200_value
 from fa4sim.specs.origin import Origin, assumed, fitted, published
@@ -36,6 +37,7 @@ def _h200(*names: str, whole: bool = True) -> Constant:
 
 
 _B200: Mapping[str, Constant] = {
+    "compute_capability": Constant(100, published(f"{PTX}: sm_100a")),
     "sms": Constant(148, published(PAPER)),
     "clock_hz": Constant(1.85e9, published(f"{PAPER}, roofline clock")),
     # -- tensor pipe ---------------------------------------------------------------------------
@@ -145,7 +147,7 @@ _B200: Mapping[str, Constant] = {
         6.0e12,
         fitted(
             "rows full 4k, full 16k, causal 4k; by TMA 5.4 to 7.2 TB/s with 32 to 64 KiB in flight "
-            f"per SM ({SEMIANALYSIS}), datasheet 8.0",
+            f"per SM ({SEMIANALYSIS}); the range goes 15 % below, as a margin; datasheet 8.0",
             4.6e12,
             7.2e12,
         ),
@@ -184,6 +186,7 @@ B300 = build(
     "B300",
     {
         **_B200,
+        "compute_capability": Constant(103, published(f"{PTX}: sm_103a")),
         "mufu_cycles_per_warp": Constant(4.0, published(f"{PAPER}: 32 per clk per SM")),
         "clock_hz": Constant(1.85e9, assumed("as B200; not published", 1.6e9, 2.0e9)),
     },
@@ -202,7 +205,7 @@ def machine_named(name: str) -> Machine:
     Raises ``ValueError`` that lists the known names.
     """
     try:
-        return MACHINES[name.lower()]
+        return MACHINES[word("machine", name, "a machine's name").lower()]
     except KeyError:
         raise ValueError(
             f"machine {name!r} is not known; use one of {', '.join(sorted(MACHINES))}"

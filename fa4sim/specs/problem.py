@@ -91,6 +91,15 @@ query heads, so use 4, 8, 12, … heads
         if q is not None and k is None and self.seqlen_k is None:
             k = q
             fill("seqlens_k", q)
+        for side, lengths in (("q", q), ("k", k)):
+            given = getattr(self, f"seqlen_{side}")
+            alone = given in (None, max(lengths or (0,)))
+            alone = alone or (side == "q" and given == type(self).seqlen_q)
+            if lengths is not None and not alone:
+                raise ValueError(
+                    f"seqlen_{side}={quoted(given)} contradicts seqlens_{side}, whose longest is "
+                    f"{max(lengths)}; leave seqlen_{side} out"
+                )
         known = q if q is not None else k
         if known is not None:
             if q is not None and k is not None and len(q) != len(k):
@@ -148,6 +157,12 @@ query heads, so use 4, 8, 12, … heads
         if self.window is None:
             return
         left, right = _pair(self.window)
+        for side in (left, right):
+            if side is not None and abs(side) > MOST:
+                raise ValueError(
+                    f"window={quoted((left, right))}: a side must be {-MOST} to {MOST}, as the "
+                    "kernel counts in 32 bits; None is unbounded"
+                )
         if self.causal:
             if right not in (None, 0):
                 raise ValueError(
@@ -258,16 +273,40 @@ query heads, so use 4, 8, 12, … heads
         ... ]
         [0.5, 0.218780517578125]
         """
-        twice = 0
-        if self.varlen:
-            twice = sum(self._twice_pairs(*self.lengths(index)) for index in range(self.batch))
-        else:
-            twice = self.batch * self._twice_pairs(*self.lengths(0))
-        return self.heads * twice * (self.head_dim + self.dim_v)
+        if not self.causal:
+            return self.flops_visible
+        pairs = self._sum_over_sequences(lambda q, k: q * k)
+        return self.heads * pairs * (self.head_dim + self.dim_v)
 
-    def _twice_pairs(self, q: int, k: int) -> int:
-        """Twice the pairs of a query and a key that count: half a causal square may be odd."""
-        return q * k if self.causal else 2 * self.visible_pairs(q, k)
+    @property
+    def flops_visible(self) -> int:
+        """The same by the pairs that the mask lets through, which for causal is not just half.
+
+        With as many keys as queries it is half and a little; with other lengths it is far from
+        it.
+
+        >>> [
+        ...     Problem(seqlen_q=1024, seqlen_k=k, causal=True).flops_visible
+        ...     / Problem(seqlen_q=1024, seqlen_k=k, causal=True).flops
+        ...     for k in (1024, 8192)
+        ... ]
+        [1.0009765625, 1.8751220703125]
+        """
+        pairs = self._sum_over_sequences(self.visible_pairs)
+        return 2 * self.heads * pairs * (self.head_dim + self.dim_v)
+
+    @property
+    def half_is_a_convention(self) -> bool:
+        """Whether the causal mask lets through something else than half of what lengths span."""
+        return self.causal and any(
+            q != k for q, k in map(self.lengths, range(self.batch if self.varlen else 1))
+        )
+
+    def _sum_over_sequences(self, pairs: Callable[[int, int], int]) -> int:
+        """``pairs`` of every sequence's lengths, summed."""
+        if not self.varlen:
+            return self.batch * pairs(*self.lengths(0))
+        return sum(pairs(*self.lengths(index)) for index in range(self.batch))
 
     def visible_pairs(self, queries: int, keys: int) -> int:
         """How many pairs of a query and a key the mask lets through in a sequence so long.
@@ -291,13 +330,8 @@ query heads, so use 4, 8, 12, … heads
             raise ValueError(f"cannot read sequence lengths from {str(path)!r}: {error}") from None
         try:
             if text.lstrip().startswith(("{", "[")):
-                data = json.loads(text)
-                return _lengths("q", data["q"]), _lengths("k", data["k"])
-            rows = list(csv.DictReader(text.splitlines(), skipinitialspace=True))
-            return (
-                tuple(_whole_text("q", row["q"]) for row in rows),
-                tuple(_whole_text("k", row["k"]) for row in rows),
-            )
+                return _lengths_in_json(text)
+            return _lengths_in_csv(text)
         except (KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
             what = f"there is no {error}" if isinstance(error, KeyError) else error
             raise ValueError(
@@ -363,6 +397,39 @@ def _sum_of_clipped(first: int, count: int, most: int) -> int:
         return ramp * (ramp - 1) // 2 + max(0, end - most - 1) * most
 
     return below(first + count) - below(first)
+
+
+def _lengths_in_json(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """``(q, k)`` of ``{"q": […], "k": […]}`` with these keys only, once each."""
+    pairs = json.loads(text, object_pairs_hook=list)
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        raise ValueError("it is no object with the keys q and k")
+    names = [name for name, _ in pairs]
+    data = dict(pairs)
+    for name in names:
+        if name not in ("q", "k"):
+            raise ValueError(f"{quoted(name)} is neither q nor k")
+        if names.count(name) > 1:
+            raise ValueError(f"{quoted(name)} is there twice")
+    return _lengths("q", data["q"]), _lengths("k", data["k"])
+
+
+def _lengths_in_csv(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """``(q, k)`` of lines ``128,512`` under the header ``q,k`` (or ``k,q``)."""
+    rows = [row for row in csv.reader(text.splitlines(), skipinitialspace=True) if row]
+    head = [name.strip() for name in rows[0]] if rows else []
+    if sorted(head) != ["k", "q"]:
+        raise ValueError(f"its header is {quoted(','.join(head))}" if head else "it is empty")
+    if len(rows) == 1:
+        raise ValueError("there is no line below its header")
+    for row in rows[1:]:
+        if len(row) != 2:
+            raise ValueError(f"{quoted(','.join(row))} has {len(row)} entries, not 2")
+    lengths = {
+        name: tuple(_whole_text(name, row[column]) for row in rows[1:])
+        for column, name in enumerate(head)
+    }
+    return lengths["q"], lengths["k"]
 
 
 def _whole_text(name: str, text: object) -> int:

@@ -7,6 +7,7 @@ the index of the text in the trace's shared string list; ``NONE`` (-1) stands fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ class Table:
     strings of a text column as an object array; ``table.where(role="mma", op=("qk", "pv"))`` the
     rows that match, as a new table that remembers the original row numbers in ``table.ids``.
 
+    A table of a folded trace (``table.folded``) holds each repeated stretch once: to count rows or
+    to add them up, take ``trace.expand()`` first, or weigh them by ``trace.weights(table.name)``.
+
     Source: the columns are those of :data:`fa4sim.trace.COLUMNS`.
     """
 
@@ -35,8 +39,10 @@ class Table:
         rows: Ints,
         strings: Sequence[str],
         ids: Ints | None = None,
+        folded: bool = False,
     ) -> None:
         self.name = name
+        self.folded = folded
         self.columns = tuple(columns)
         self._index = {column: i for i, column in enumerate(self.columns)}
         self._text = text_columns
@@ -46,6 +52,10 @@ class Table:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __repr__(self) -> str:
+        folded = ", folded: repeated rows are there once, see Trace.expand" if self.folded else ""
+        return f"<Table {self.name}: {len(self):,} rows of {', '.join(self.columns)}{folded}>"
 
     def __getitem__(self, column: str) -> Ints:
         """The int64 values of ``column``; for a text column, the string codes."""
@@ -73,19 +83,37 @@ class Table:
         return [self._strings[codes[i]] for i in order if codes[i] != NONE]
 
     def where(self, mask: NDArray[np.bool_] | None = None, **equals: object) -> Table:
-        """The rows that match ``mask`` and every ``column=value`` (or ``column=(values…)``)."""
+        """The rows that match ``mask`` and every ``column=value`` (or ``column=(values…)``).
+
+        A text that occurs nowhere in the trace matches no row: what a run never did is not in it.
+        Of a folded table only the recorded rows are looked at, so ``len`` of the result is no
+        count of what happened. Raises ``KeyError`` for a column that the table does not have,
+        ``ValueError`` for a text in a column of numbers.
+        """
         keep = np.ones(len(self), dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
         for column, wanted in equals.items():
+            self._column(column)
             values = wanted if isinstance(wanted, tuple | list | set | frozenset) else (wanted,)
             if column in self._text:
                 lookup = {text: code for code, text in enumerate(self._strings)}
                 codes = [lookup.get(str(value), -2) for value in values]
             else:
-                codes = [int(value) for value in values]
+                codes = [self._number(column, value) for value in values]
             keep &= np.isin(self[column], codes)
         return Table(
-            self.name, self.columns, self._text, self._rows[keep], self._strings, self.ids[keep]
-        )
+            self.name, self.columns, self._text, self._rows[keep], self._strings, self.ids[keep],
+            self.folded,
+        )  # fmt: skip
+
+    def _number(self, column: str, value: Any) -> int:
+        """``value`` as a number to look for in a column of numbers."""
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"column {column!r} of table {self.name!r} holds whole numbers, and {value!r} is "
+                f"none; columns of text are {', '.join(sorted(self._text)) or 'not among it'}"
+            ) from None
 
     def rows(self) -> Iterator[dict[str, int | str]]:
         """Each row as a dictionary of plain numbers and strings (slow: for printing)."""

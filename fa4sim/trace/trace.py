@@ -125,6 +125,10 @@ class Trace:
     Hot code appends whole tuples with ``trace.append[table](row)`` in the order of
     :data:`COLUMNS`, text columns as codes from :meth:`code`; everyone else uses :meth:`add`.
 
+    A trace of a long or a whole-GPU run is folded: stretches that repeat are recorded once, and
+    ``len(trace.span)`` counts them once. ``trace.expand()`` has every row; ``weights`` says how
+    often each recorded one happened.
+
     Raises ``ValueError`` for an unknown clock.
     """
 
@@ -139,6 +143,13 @@ class Trace:
         #: ``append["span"]((sm, cta, role_code, …))``: adds one row, all columns, as integers.
         self.append = {table: data.extend for table, data in self._data.items()}
         self.repeats: list[Repeat] = []
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {size:,}" for name, size in self.sizes().items() if size)
+        folded = ""
+        if self.repeats:
+            folded = f"; folded ({len(self.repeats)} repeats), expand() writes every row out"
+        return f"<Trace in {self.clock}: {sizes or 'empty'}{folded}>"
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -178,7 +189,9 @@ class Trace:
         """The recorded rows of one table (of a compact trace: without the repeated copies)."""
         width = len(COLUMNS[name])
         rows = np.array(self._data[name], dtype=np.int64).reshape(-1, width)
-        return Table(name, COLUMNS[name], TEXT_COLUMNS[name], rows, self.strings)
+        return Table(
+            name, COLUMNS[name], TEXT_COLUMNS[name], rows, self.strings, folded=bool(self.repeats)
+        )
 
     @property
     def span(self) -> Table:

@@ -61,23 +61,32 @@ def quadratic(rows: Sequence[Row]) -> Model:
 
 
 def per_block(rows: Sequence[Row]) -> Model:
-    """Cycles per K/V block, cycles per tile of Q, and a launch: solved for the fitted rows.
+    """Cycles per K/V block and cycles per tile of Q, for the fitted rows, and the launch.
 
-    A tile is 256 queries of one head, its blocks are 128 keys each; SMs share them evenly.
+    A tile is 256 queries of one head, its blocks are 128 keys each; SMs share them evenly. The
+    launch is the machine's: the published rows all have as many tiles, which leaves nothing to
+    tell a constant time from one per tile.
     """
 
-    def counts(row: Row, problem: Problem) -> tuple[float, float, float]:
+    def counts(row: Row, problem: Problem) -> tuple[float, float]:
         sms, clock = row.machine.sms, row.machine.clock_hz
         tiles = problem.batch * problem.heads * math.ceil(problem.seqlen_q / 256)
         per_tile = sum(_blocks(problem, m) for m in range(math.ceil(problem.seqlen_q / 256)))
         blocks = problem.batch * problem.heads * per_tile
-        return blocks / sms / clock, tiles / sms / clock, 1.0
+        return blocks / sms / clock, tiles / sms / clock
 
+    launch = rows[0].machine.launch_seconds
     table = np.array([counts(row, row.problem) for row in rows])
     seconds = np.array([row.problem.flops / row.published / 1e12 for row in rows])
     # Rows weigh alike: each equation is divided by its own time.
-    solved, *_ = np.linalg.lstsq(table / seconds[:, None], np.ones(len(rows)), rcond=None)
-    return lambda problem: problem.flops / float(np.dot(counts(rows[0], problem), solved)) / 1e12
+    wanted = (seconds - launch) / seconds
+    solved, *_ = np.linalg.lstsq(table / seconds[:, None], wanted, rcond=None)
+
+    def model(problem: Problem) -> float:
+        kernel = float(np.dot(counts(rows[0], problem), solved))
+        return problem.flops / (kernel + launch) / 1e12
+
+    return model
 
 
 def _blocks(problem: Problem, m_block: int) -> int:
@@ -92,5 +101,5 @@ def _blocks(problem: Problem, m_block: int) -> int:
 NULL_MODELS: dict[str, Callable[[Sequence[Row]], Model]] = {
     "roofline × constant": roofline,
     "quadratic in log₂ of keys per query": quadratic,
-    "per block + per tile + launch": per_block,
+    "per block + per tile": per_block,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -40,14 +41,19 @@ def write_page(result: Validation, root: Path | None = None) -> Path:
         )
     path = root / PAGE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(result), encoding="utf-8")
+    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        beside.write_text(page(result), encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
     return path
 
 
-def page(result: Validation) -> str:
-    """All sections of the page."""
+def page(result: Validation, written: bool = True) -> str:
+    """All sections of the page; not ``written`` into the repository, it doesn't speak of files."""
     sections = [
-        _head(result),
+        _head(result, written),
         _rows(result),
         _null_models(result),
         _shapes(result),
@@ -60,21 +66,25 @@ def page(result: Validation) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _head(result: Validation) -> str:
+def _head(result: Validation, written: bool) -> str:
     judged = sum(not line.row.fitted for line in result.lines)
     verdict = "met" if result.ok else "missed"
     fitted = [n for n, origin in result.machine.origins.items() if origin.kind == "fitted"]
-    return f"""# Simulated against published: B200, forward
+    how = f"""Written by `fa4sim validate --write` on {datetime.now(UTC):%Y-%m-%d} in \
+{result.wall_s:.0f} s (fa4sim {fa4sim.__version__}, Python {platform.python_version()}). Don't \
+edit it; run the command.
 
-Written by `fa4sim validate --write` on {datetime.now(UTC):%Y-%m-%d} in {result.wall_s:.0f} s \
-(fa4sim {fa4sim.__version__}, Python {platform.python_version()}). Don't edit it; run the command.
-
-On the {judged} rows that no constant was fitted to, the mean error is \
-**{_size(result.errors.mean)}** and the worst **{_size(result.errors.worst)}** (wanted: mean \
-{100 * WANTED_MEAN:.0f} % or less, worst {100 * WANTED_WORST:.0f} % or less: {verdict}). \
-{len(fitted)} constants were fitted, on {len(result.lines) - judged} rows.
+"""
+    known = """
 
 What is known to differ from the real kernel, and why, is in [deviations.md](deviations.md)."""
+    return f"""# Simulated against published: B200, forward
+
+{how if written else ""}On the {judged} rows that no constant was fitted to, the mean error is \
+**{_size(result.errors.mean)}** and the worst **{_size(result.errors.worst)}** (wanted: mean \
+{100 * WANTED_MEAN:.0f} % or less, worst {100 * WANTED_WORST:.0f} % or less: {verdict}). \
+{len(fitted)} constants were fitted, on {len(result.lines) - judged} rows.\
+{known if written else ""}"""
 
 
 def _rows(result: Validation) -> str:
@@ -116,8 +126,10 @@ def _null_models(result: Validation) -> str:
 
 Fitted on the same three rows, judged on the same others. *Roofline × constant*: the time of the \
 busiest of tensor pipe, MUFU and HBM, times one number. *Quadratic*: in log₂ of the mean keys per \
-query (which tells full from causal rows), through the three. *Per block + per tile + launch*: \
-cycles per 128 keys, cycles per tile of 256 queries, and a launch, solved for the three.
+query (which tells full from causal rows), through the three. *Per block + per tile*: cycles per \
+128 keys and cycles per tile of 256 queries, by least squares for the three; the launch is the \
+simulator's own (with as many tokens in all, every row has as many tiles, so a third constant \
+could not be told from the second).
 
 {_table(["model", "mean error", "worst"], rows, ["model"])}
 
@@ -211,11 +223,15 @@ def _readings(result: Validation) -> str:
         [reading, *(_signed(errors[name]) for name in names)]
         for reading, errors in result.readings.items()
     ]
+    nearest = max(
+        abs(errors["full 16k"]) for name, errors in result.readings.items() if name != "nothing"
+    )
     return f"""## Other readings
 
-Interference switched off and something else put in its place, sized to bring *full 16k* as near \
-as it gets; errors as above, the last three columns with the clocks of their own reports unless \
-the reading sets it. [deviations.md](deviations.md) weighs them.
+Interference switched off and something else put in its place, sized in round numbers to bring \
+*full 16k* near: all but *nothing* to {_size(nearest)} or less. Errors as above, the last three \
+columns with the clocks of their own reports unless the reading sets it. \
+[deviations.md](deviations.md) weighs them.
 
 {_table(["instead of interference", *names], rows, ["instead of interference"])}"""
 
@@ -242,7 +258,9 @@ def _sensitivity(result: Validation) -> str:
     return f"""## Sensitivity
 
 Change of throughput when one fitted or assumed constant sits at an end of its range, the others \
-as chosen, and the mean error of these four rows then. Not varied: {unused}.
+as chosen, and the mean error of these four rows then. Changes of about 1 % either way say little: \
+a constant shifts the rhythm in which the two softmaxes and the tensor pipe meet, and rhythms come \
+in steps, so that a slower unit can give a slightly faster whole. Not varied: {unused}.
 
 {_table(heads, rows, ["constant", "kind"])}"""
 

@@ -94,7 +94,7 @@ def barrier_phases(
     if not len(arrivals) and not len(waits):
         raise ValueError(f"nobody arrives on {barrier}[{stage}] or waits for it in {part.where}")
     phases = _phase_bars(part, done)
-    roles = arrivals.unique("by")
+    roles = arrivals.where(arrivals["count"] > 0).unique("by")  # bytes that land count none
     landed = [c for c in done.values() if c.role == "tma" and part.start <= c.time < part.end]
     names = ["phase in progress", *(f"{role} arrives" for role in roles)]
     names += ["bytes land (tma)"] if landed else []
@@ -208,7 +208,7 @@ def _story(part: Scope, done: dict[int, Cause], arrivals: Table, waits: Table) -
         phase = int(whole[len(whole) // 2])
         mine = arrivals.where(phase=phase)
         each = ", ".join(f"{int(mine.where(by=role)['count'].sum())} of {role}"
-                         for role in mine.unique("by"))  # fmt: skip
+                         for role in mine.where(mine["count"] > 0).unique("by"))  # fmt: skip
         size = int(mine["tx_bytes"].sum())
         landing = f" and {size:,} bytes" if size > 0 else ""
         text.append(f"phase {phase} counts {each}{landing}, the last from {done[phase].role}")

@@ -35,6 +35,10 @@ class Picture(Figure):
         self.fa4sim_title = title
         self.fa4sim_alt = " ".join(alt.split())
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture to ``path``; see :func:`save`."""
+        return save(self, path)
+
     def _repr_html_(self) -> str:
         data = base64.b64encode(_png(self)).decode()
         width = round(self.get_figwidth() * self.dpi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -10,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from fa4sim.trace import Trace
@@ -234,18 +235,33 @@ def time_axis(
     ticks = MaxNLocator(8, integer=True, steps=[1, 2, 2.5, 5, 10]).tick_values(
         start - zero, end - zero
     )
-    axes.set_xticks([zero + tick for tick in ticks if start <= zero + tick <= end])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value - zero:,.0f}"))
+    shown = [tick for tick in ticks if start <= zero + tick <= end]
+    axes.set_xticks([zero + tick for tick in shown], [f"{tick:,.0f}" for tick in shown])
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    inches = axes.get_position().width * figure.get_size_inches()[0]
+    _keep_on_page(axes, start, end, inches)
     axes.tick_params(axis="x", labelsize=SMALL, color="#777777", labelcolor=INK)
     if label:
         axes.set_xlabel(text or time_label(trace.clock), size=NORMAL, color=INK)
     scale = microseconds(trace)
     if seconds and scale is not None:
         top = axes.secondary_xaxis("top", functions=(_times(scale), _times(1 / scale)))
-        top.xaxis.set_major_locator(MaxNLocator(6))
+        times = MaxNLocator(6).tick_values(start * scale, end * scale)
+        digits = max(0, -math.floor(math.log10(times[1] - times[0]) + 1e-9))
+        times = [time for time in times if start * scale <= time <= end * scale]
+        top.set_xticks(times, [f"{time:,.{digits}f}" for time in times])
         top.tick_params(axis="x", labelsize=SMALL, color="#777777", labelcolor="#555555")
         top.set_xlabel("µs", size=SMALL, color="#555555", loc="right", labelpad=2)
     plain(axes)
+
+
+def _keep_on_page(axes: Axes, start: float, end: float, inches: float) -> None:
+    """Let a label at the right end of a time axis end at its tick, if it would be cut off."""
+    for place, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True):
+        right = (end - place) / (end - start) * inches + RIGHT
+        if text_width(label.get_text(), SMALL) / 2 + 0.1 > right:
+            label.set_horizontalalignment("right")
 
 
 def _times(factor: float) -> Callable[[ArrayLike], ArrayLike]:

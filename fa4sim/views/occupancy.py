@@ -10,6 +10,7 @@ import numpy as np
 from fa4sim.trace import Trace
 from fa4sim.views.figure import Picture
 from fa4sim.views.layout import Bar, Entry, Page, draw_bars, split_legends, time_axis
+from fa4sim.views.scope import three_digits
 from fa4sim.views.style import BLUE, FAINT, INK, NORMAL, ORANGE, SKY, SMALL, WIDTH, Look
 
 #: What an SM runs first, second, third, … takes turns in two looks.
@@ -140,7 +141,7 @@ def _story(occupancy: Sequence[Placement], numbers: Waves, kind: str, clock_hz: 
         f"{len(occupancy):,} {kind}s, {tiles:,} work tiles; "
         + (many if numbers.most_on_one_sm > 1 else f"no SM runs a second {kind}")
         + f". The SMs run something in {numbers.busy_share:.1%} of {numbers.finish:,} cycles "
-        f"({numbers.finish * 1e6 / clock_hz:,.3g} µs); "
+        f"({three_digits(numbers.finish * 1e6 / clock_hz)} µs); "
         + (tail if numbers.tail < numbers.finish else "all end together")
         + f".{unused}"
     )

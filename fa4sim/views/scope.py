@@ -44,6 +44,8 @@ class Scope:
         """In words: which CTA, from when to when."""
         ctas = len(all_ctas(self.trace))
         of = f" of {ctas}" if ctas > 1 else ""
+        if ctas == 2 and _is_pair(self.trace):
+            of = " of its pair"
         return f"CTA {self.cta}{of}, {from_to(self.trace, self.start, self.end)}"
 
 
@@ -161,19 +163,33 @@ def span_words(trace: Trace, length: float) -> str:
     """A length of time in words: ``2,705 cycles (1.46 µs)``."""
     text = f"{length:,.0f} {trace.clock}"
     scale = microseconds(trace)
-    return text if scale is None else f"{text} ({length * scale:.3g} µs)"
+    return text if scale is None else f"{text} ({three_digits(length * scale)} µs)"
+
+
+def three_digits(value: float) -> str:
+    """A number to three digits, with all of those before the point.
+
+    >>> three_digits(1384.2), three_digits(1.4594), three_digits(0.000901)
+    ('1,384', '1.46', '0.000901')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _is_pair(trace: Trace) -> bool:
+    """Whether the trace says that it is of CTA pairs."""
+    design = trace.meta.get("design")
+    return isinstance(design, dict) and design.get("cta_group") == 2
 
 
 def run_words(trace: Trace) -> str:
     """What ran, in a few words: machine, head dims, mask; '' if the trace does not say."""
     problem = trace.meta.get("problem")
-    design = trace.meta.get("design")
     parts = [str(trace.meta["machine"])] if "machine" in trace.meta else []
     if isinstance(problem, dict):
         d, dv = problem.get("head_dim"), problem.get("head_dim_v")
         parts.append(f"d {d}" if d == dv or dv is None else f"d ({d}, {dv})")
         if problem.get("causal"):
             parts.append("causal")
-    if isinstance(design, dict) and design.get("cta_group") == 2:
+    if _is_pair(trace):
         parts.append("CTA pair")
     return ", ".join(parts)

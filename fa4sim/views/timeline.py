@@ -108,10 +108,11 @@ def timeline(
     lane = LANE if len(lanes) <= 12 else SLIM
     labels = [item.label for item in lanes]
     words = run_words(part.trace)
+    blocks = ", on which K/V block" if (part.trace.span["block"] != NONE).any() else ""
     page = Page(
         width, [lane * len(lanes)], label_room(labels),
         title or f"Timeline of {part.where}",
-        (f"{words}. " if words else "") + "Solid: working, on which K/V block. "
+        (f"{words}. " if words else "") + f"Solid: working{blocks}. "
         "Slim and hatched: waiting, in the colour of whom it waits for"
         + ("; arrows: what ended the wait." if arrows else "."),
         legends, above=0.3,

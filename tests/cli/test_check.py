@@ -129,3 +129,16 @@ def test_fp8_numerics_are_refused(fa4sim, tiny):
     outcome = fa4sim("check", *tiny, "--dtype", "e4m3")
     assert outcome.code == 2
     assert "'e4m3'" in outcome.err and "FP8" in outcome.err
+
+
+def test_an_lse_that_is_no_number_is_not_called_exact():
+    exact = np.array([1.0, 2.0, -np.inf])
+    assert module.lse_error(np.float32([1.0, 2.0, -np.inf]), exact) == 0.0
+    assert module.lse_error(np.float32([1.0, 2.5, -np.inf]), exact) == 0.5
+    for garbage in ([np.nan, 2.0, -np.inf], [np.inf, 2.0, -np.inf], [1.0, 2.0, 0.0]):
+        assert np.isnan(module.lse_error(np.float32(garbage), exact))
+
+
+def test_the_reference_takes_the_thresholds_that_a_design_may_have(fa4sim, tiny):
+    outcome = fa4sim("check", *tiny, "--set", "rescale_threshold=20", "--json")
+    assert outcome.code == 0 and outcome.json["equals_blockwise"] is True

@@ -99,18 +99,56 @@ def test_a_process_ends_with_its_code_and_prints_json_only(arguments, code):
     assert "Traceback" not in done.stderr
 
 
+#: The command line, with a file that appears once its first simulation begins. Ctrl-C is heard
+#: even where whoever started the tests ignores it, as in the background of a shell.
+IN_THE_MIDDLE = """
+import importlib, pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ready = pathlib.Path(sys.argv.pop(1))
+sweep = importlib.import_module("fa4sim.cli.sweep")
+simulate = sweep.simulate
+def first_say_so(*arguments, **more):
+    ready.touch()
+    return simulate(*arguments, **more)
+sweep.simulate = first_say_so
+from fa4sim.cli import main
+main()
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is another matter there")
 def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
     target = tmp_path / "rows.csv"
-    words = ("sweep", "--set", "kv_stages=2:6", "--set", "exp2_period=0:32", "-o", target)
-    command = [sys.executable, "-m", "fa4sim", *map(str, words)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    ready = tmp_path / "ready"
+    words = ("sweep", "--set", "kv_stages=2:6", "--set", "exp2_period=0:32", "-o", str(target))
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_THE_MIDDLE, str(ready), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not ready.exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    ready.unlink()
     assert process.returncode == 130
     assert out == "" and err.strip() == "Stopped."
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_full_disk_is_said_in_a_sentence(more):
+    command = [sys.executable, "-m", "fa4sim", "run", "--heads", "1", "--seqlen-q", "64", *more]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: cannot print the result: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_terminal_without_greek_gets_question_marks():

@@ -144,7 +144,7 @@ Q, K = [300, 0, 17], [300, 5, 0]
         ("lengths.json", json.dumps({"q": Q, "k": K}).encode()),
         ("lengths.csv", b"q,k\n300,300\n0,5\n17,0\n"),
         ("windows.csv", b"\xef\xbb\xbfq,k\r\n300,300\r\n0,5\r\n17,0\r\n"),
-        ("bom.json", b"\xef\xbb\xbf" + json.dumps({"k": K, "q": Q, "note": "x"}).encode()),
+        ("bom.json", b"\xef\xbb\xbf" + json.dumps({"k": K, "q": Q}).encode()),
         ("with space, comma & ünïcode 长.csv", b"q, k\n300, 300\n0, 5\n17, 0\n"),
         ("-dash", b"k,q\n300,300\n5,0\n0,17\n"),
         ("no_newline_at_end.csv", b"q,k\n300,300\n0,5\n17,0"),
@@ -212,3 +212,25 @@ def test_lengths_can_be_checked_with_arrays(fa4sim, tmp_path):
     outcome = fa4sim("check", "--heads", 2, "--seqlens", path, "--causal", "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.json["ok"]
+
+
+def test_lengths_are_given_once(fa4sim, tmp_path):
+    path = tmp_path / "lengths.csv"
+    path.write_text("q,k\n300,300\n17,0\n")
+    for more, words in (
+        (("--set", "seqlen_q=5"), "--set seqlen_q=5 and --seqlens contradict"),
+        (("--seqlens", path), "--seqlens is given twice"),
+    ):
+        outcome = fa4sim("run", "--seqlens", path, *more)
+        assert outcome.code == 2 and words in outcome.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--window", "9999999999999999999999,0"), ("--set", "machine.hbm_bytes_per_second=1e-300"),
+     ("--set", "machine.clock_hz=1e300"), ("--set", "machine.mufu_cycles_per_warp=1e300"),
+     ("--set", "machine.tma_bytes_per_cycle=1e-300")],
+)  # fmt: skip
+def test_numbers_beyond_any_gpu_are_refused(fa4sim, options):
+    outcome = fa4sim("run", *ONE, *options)
+    assert outcome.code == 2 and "must be" in outcome.err

@@ -108,3 +108,14 @@ def test_a_gigantic_problem_is_refused_and_says_what_to_lower(fa4sim, options, q
     outcome = fa4sim("run", *options)
     assert outcome.code == 2
     assert quoted in outcome.err and "lower" in outcome.err
+
+
+def test_a_causal_run_of_unequal_lengths_says_what_it_counts(fa4sim):
+    lengths = ("--heads", 1, "--batch", 1, "--seqlen-q", 256, "--seqlen-k", 1024, "--causal")
+    outcome = fa4sim("run", *lengths)
+    assert "causal counts half of queries x keys" in outcome.out
+    facts = fa4sim("run", *lengths, "--json").json
+    assert facts["tflops_visible"] > 1.5 * facts["tflops"]
+    assert f"{facts['tflops_visible']:,.0f} TFLOP/s" in outcome.out
+    square = fa4sim("run", "--heads", 1, "--batch", 1, "--seqlen-q", 256, "--causal")
+    assert "counts half" not in square.out

@@ -163,3 +163,38 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
         write_whole(target, stopped)
     assert target.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    "fault, says", [("drop_arrival:S_full", "nothing moves"), ("drop_wait:S_full", "read_before")]
+)
+def test_a_fault_is_drawn_where_it_shows(fa4sim, tmp_path, monkeypatch, fault, says):
+    from fa4sim import views
+
+    titles = []
+    timeline = views.timeline
+
+    def noted(*arguments, title, **more):
+        titles.append(title)
+        return timeline(*arguments, title=title, **more)
+
+    monkeypatch.setattr(views, "timeline", noted)
+    target = tmp_path / "a.png"
+    outcome = fa4sim("timeline", *ONE, "--break", fault, "-o", target)
+    assert outcome.code == 3
+    assert target.read_bytes().startswith(PNG)
+    (title,) = titles
+    assert fault.partition(":")[0] in title and says in title
+
+
+def test_a_deadlock_can_be_exported_too(fa4sim, tmp_path):
+    target = tmp_path / "a.pftrace"
+    assert fa4sim("timeline", *ONE, "--break", "drop_arrival:S_full", "-o", target).code == 3
+    assert target.stat().st_size > 1000
+
+
+def test_windows_and_names_beyond_all_bounds_are_refused(fa4sim, tmp_path):
+    outcome = fa4sim("timeline", *ONE, "--to", 10**24, "-o", tmp_path / "a.png")
+    assert outcome.code == 2 and "--to 1000" in outcome.err and "at most" in outcome.err
+    outcome = fa4sim("timeline", *ONE, "-o", tmp_path / ("a" * 300 + ".png"))
+    assert outcome.code == 2 and "give another name" in outcome.err

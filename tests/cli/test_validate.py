@@ -35,7 +35,7 @@ def validation(monkeypatch):
         return "docs/validation/b200.md"
 
     fake.run_validation, fake.write_page = run_validation, write_page
-    fake.page = lambda result: "| published | simulated |\n"
+    fake.page = lambda result, written: "| published | simulated |\n"
     monkeypatch.setitem(sys.modules, "fa4sim.validation", fake)
     return fake
 

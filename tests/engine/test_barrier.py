@@ -216,7 +216,9 @@ def test_the_same_hazard_is_told_once():
     for _ in range(3):
         bar.arrive("stranger", 0, 0, 1)
     assert len(core.hazards) == 1
-    assert str(core.hazards[0]).startswith("cycle 0: surplus_arrival at full[0]: stranger is not")
+    assert str(core.hazards[0]).startswith(
+        "cycle 0: surplus_arrival at full[0] of CTA 0: stranger is not"
+    )
 
 
 # -- comparing moments -------------------------------------------------------------------------

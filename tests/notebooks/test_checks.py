@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,12 @@ import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("*.md"))
+
+
+#: The exercises of notebook 07 compile a kernel.
+needs_the_dsl = pytest.mark.skipif(
+    find_spec("cutlass") is None, reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'"
+)
 
 
 @pytest.fixture(name="checks")
@@ -35,7 +42,13 @@ def answers_of(checks: ModuleType, path: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[needs_the_dsl] * path.stem.startswith("07"))
+        for path in SOLUTIONS
+    ],
+)
 def test_the_solutions_are_right(checks: ModuleType, path: Path) -> None:
     answers = answers_of(checks, path)
     assert len(answers) == 2
@@ -59,6 +72,8 @@ def test_every_notebook_has_solutions() -> None:
         lambda c: c.check_thresholds(),
         lambda c: c.check_split(lambda *_: None),
         lambda c: c.check_period(None),
+        lambda c: c.check_announcement(),
+        lambda c: c.check_repair(),
     ],
 )
 def test_an_untouched_exercise_says_so(
@@ -181,7 +196,7 @@ def test_a_part_that_saw_nothing_must_not_spoil_the_other(checks: ModuleType) ->
         (15, 8, "forget the offset"),
         (15, 1, "would saturate"),
         (15.5, 0, "whole number"),
-        (15, -1, "0 or more"),
+        (15, -1, "0 to 1000"),
     ],
 )
 def test_a_wrong_threshold(checks: ModuleType, fp16: int, e4m3: int, message: str) -> None:
@@ -221,5 +236,68 @@ def test_the_mystery_really_hangs(checks: ModuleType) -> None:
     assert caught.value.suspects[0] == "P_full_O_rescaled"
 
 
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("barrier", "announced", "message"),
+    [
+        ("empty", 32768, "as a victim"),
+        ("summed[0]", 32768, "as a victim"),
+        ("ring", 32768, "no barrier"),
+        (1, 32768, "in quotes"),
+        ("full", "32768", "whole number of bytes"),
+        ("full", 49152, "16,384 announced bytes have not landed"),
+        ("full[0]", 16384, "16,384 bytes landed that nobody announced"),
+        ("full", 0, "nothing can go on"),
+        ("full", 10**7, "at most 1048575"),
+    ],
+)
+def test_a_wrong_announcement(
+    checks: ModuleType, barrier: str, announced: int, message: str
+) -> None:
+    answer = checks.check_announcement(barrier, announced)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("fence.proxy.async.shared::cta;", "does not wait for a copy"),
+        ("bar.sync 1, 128;", "the others don't come"),
+        ("cp.async.bulk.commit_group;", "does not wait for it"),
+        ("cp.async.bulk.wait_group.read 1;", "how many groups"),
+        ("nanosleep.u32 1000;", "Time is no order"),
+        ("", "overwrite-while-read"),
+        ("wait;", "The emulator refuses it"),
+        ("cp.async.bulk.wait_group.read 0", "The emulator refuses it"),
+        ("bar.sync 0;\nbar.sync 0;", "one line of PTX"),
+        (0, "in quotes"),
+    ],
+)
+def test_a_wrong_repair(checks: ModuleType, statement: str, message: str) -> None:
+    answer = checks.check_repair(statement)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+def test_a_longer_wait_than_needed_is_a_repair_too(checks: ModuleType) -> None:
+    answer = checks.check_repair("cp.async.bulk.wait_group 0;")
+    assert answer.right and "that the tile has been read is enough" in answer.message
+
+
 def test_the_checks_need_no_notebook(checks: ModuleType) -> None:
     assert "IPython" not in vars(checks) and sys.modules["checks"] is checks
+
+
+@pytest.mark.parametrize(
+    "fp16, e4m3", [("a", 0), (2000, 0), (15, "b"), (0.5, 0), (-1, 0), (float("nan"), 0)]
+)
+def test_a_threshold_that_is_none_gets_a_sentence(checks, fp16, e4m3):
+    answer = checks.check_thresholds(fp16, e4m3)
+    assert not answer.right and "give a whole number" in answer.message
+
+
+def test_a_mystery_is_answered_in_names(checks):
+    for answer in ((3, "a", "arrival"), ("S_full", 1, "wait"), ("S_full", "mma", None)):
+        said = checks.check_mystery(*answer)
+        assert not said.right

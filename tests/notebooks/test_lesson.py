@@ -140,3 +140,19 @@ def test_a_diagnosis_names_each_role_once(
     assert text.count("softmax0   stands at") == 1 and "suspects:  load_KV_empty" in text
     lesson.diagnosis(caught.value, reasons=False)
     assert "suspects" not in capsys.readouterr().out
+
+
+def test_a_meeting_tells_both_parties_and_where_they_stand(
+    lesson: ModuleType, shown: list[Any]
+) -> None:
+    from fa4kernel.emulator.checks.hazard import Hazard, Party, Place
+    from fa4kernel.emulator.ptx import parse
+
+    text = ".version 8.8\n.target sm_100a\n.entry e() {\nst.shared.u32 [64], 1;\nret;\n}"
+    write = parse(text).entry().instructions[0]
+    place = Place("shared", 0, 64, 67)
+    parties = Party("warp 0 of CTA 0", write, 3), Party("warp 1 of CTA 0", write, 1234)
+    rows = lesson.meeting(Hazard("overwrite-while-written", "no order", *parties, place, count=2))
+    assert "2 times at shared bytes 0x40 to 0x43 of CTA 0" in shown[0].data
+    assert "| first | warp 0 of CTA 0 | `st.shared.u32` | PTX line 4 | 3 |" in rows.data
+    assert "1,234" in rows.data

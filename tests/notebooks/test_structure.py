@@ -20,7 +20,7 @@ def cells(path: Path, kind: str) -> list[str]:
 
 
 def test_the_notebooks_are_there() -> None:
-    assert [path.stem[:2] for path in PATHS] == ["01", "02", "03", "04"]
+    assert [path.stem[:2] for path in PATHS] == ["01", "02", "03", "04", "07"]
 
 
 @every_notebook
@@ -43,7 +43,7 @@ def test_it_can_be_worked_through_in_one_sitting(path: Path) -> None:
 def test_it_installs_itself_and_runs_anywhere(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata.kernelspec.name == "python3"
-    assert '# %pip install --quiet "fa4sim[notebooks]"' in cells(path, "code")[0]
+    assert '# %pip install --quiet "../.[notebooks]"' in cells(path, "code")[0]
 
 
 @every_notebook

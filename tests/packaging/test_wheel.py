@@ -104,10 +104,11 @@ def test_imports_in_an_empty_environment(bare_python, tmp_path):
     assert Path(file).is_relative_to(bare_python.parent.parent)
 
 
+@pytest.mark.parametrize("command", ["fa4sim", "fa4kernel"])
 @pytest.mark.parametrize("how", ["script", "module"])
-def test_the_command_without_click_names_the_extra(bare_python, tmp_path, how):
-    script = bare_python.with_name("fa4sim")
-    arguments = [script, "--help"] if how == "script" else ["-m", "fa4sim", "--help"]
+def test_the_command_without_click_names_the_extra(bare_python, tmp_path, how, command):
+    script = bare_python.with_name(command)
+    arguments = [script, "--help"] if how == "script" else ["-m", command, "--help"]
     result = python(bare_python, *map(str, arguments), cwd=tmp_path)
     assert result.returncode == 2
     assert result.stdout == ""

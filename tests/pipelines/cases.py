@@ -25,6 +25,18 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
         Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128),
         {"cta_group": 1},
     ),
+    "uneven ring from registers": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128),
+        {"cta_group": 1, "epilogue": "correction"},
+    ),
+    "uneven ring, dynamic": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128, causal=True),
+        {"scheduler": "dynamic"},
+    ),
+    "one m-block over Q": (
+        Problem(heads=3, seqlen_q=256, seqlen_k=1024, head_dim=192, head_dim_v=128, causal=True),
+        {},
+    ),
     "192 pair": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128), {}),
     "head dim 64": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=64), {}),
     "one Q tile": (Problem(heads=3, seqlen_q=128, seqlen_k=1024), {}),

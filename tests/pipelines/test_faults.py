@@ -16,7 +16,10 @@ from fa4sim.pipelines.fa4.detail import simulate_cluster
 from tests.pipelines.cases import CASES, tiles_of
 
 #: Between them these designs use every barrier; three tiles wrap every ring and every phase.
-BROKEN = ("pair", "causal persistent", "uneven ring", "variable lengths", "dynamic", "one Q tile")
+BROKEN = (
+    *("pair", "causal persistent", "uneven ring", "variable lengths", "dynamic", "one Q tile"),
+    *("uneven ring from registers", "uneven ring, dynamic"),
+)
 
 
 def outcome(problem: Problem, design: Design) -> tuple[Deadlock | None, list[Hazard]]:
@@ -149,3 +152,39 @@ def test_a_missing_wait_shows_as_what_it_would_do_to_the_data(fault: Fault, kind
     design = Design.for_problem(problem, B200, faults=(fault,))
     _, hazards = outcome(problem, design)
     assert any(h.kind == kind and h.barrier == fault.barrier for h in hazards), hazards
+
+
+@pytest.mark.parametrize(
+    ("name", "barrier", "role"),
+    [("uneven ring from registers", "load_epi_full", "load"),
+     ("uneven ring, dynamic", "clc_empty", "scheduler")],
+)  # fmt: skip
+def test_a_wait_left_out_is_named_first_even_if_it_ends_in_a_deadlock(
+    name: str, barrier: str, role: str
+) -> None:
+    problem, changes = CASES[name]
+    problem = dataclasses.replace(problem, batch=20, heads=20, kv_heads=20)
+    design = Design.for_problem(problem, B200, faults=(Fault("drop_wait", barrier),), **changes)
+    with pytest.raises(Deadlock) as caught:
+        simulate(problem, design)
+    assert caught.value.suspects[0] == barrier
+    assert f"{role} never waited for {barrier}[0]" in str(caught.value)
+
+
+def test_nobody_is_said_to_leave_a_wait_out_who_does_not() -> None:
+    problem, changes = CASES["dynamic"]
+    for fault in (Fault("drop_arrival", "S_full"), Fault("count_plus_one", "load_KV_empty")):
+        design = Design.for_problem(problem, B200, faults=(fault,), **changes)
+        deadlock, _ = outcome(problem, design)
+        assert deadlock is not None and "never waited" not in str(deadlock)
+
+
+def test_a_deadlock_brings_the_trace_up_to_it() -> None:
+    problem = Problem(seqlen_q=256, seqlen_k=1024)
+    design = Design.for_problem(problem, B200, faults=(Fault("drop_arrival", "S_full", 1),))
+    with pytest.raises(Deadlock) as caught:
+        simulate(problem, design, scope="cta")
+    trace = caught.value.trace
+    assert trace is not None and trace.meta["machine"] == "B200" and trace.size("span")
+    ends = trace.wait.where(reason="deadlock")
+    assert set(ends["end"]) == {caught.value.at} and "S_full" in ends.unique("on")

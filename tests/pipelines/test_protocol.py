@@ -143,3 +143,19 @@ OPTIONAL = {
     *("P_full_lastsplit", "O_epi_full", "O_epi_empty", "load_epi_full", "load_epi_empty"),
     *("tmem_dealloc", "clc_full", "clc_empty", "Epilogue"),
 }
+
+
+def test_a_single_m_block_guards_q_like_a_persistent_cta() -> None:
+    # flash_fwd_sm100.py: is_persistent holds when all queries fit one m-block, causal or not.
+    for rows, guarded in ((256, True), (512, False)):
+        problem = Problem(seqlen_q=rows, head_dim=192, head_dim_v=128, causal=True)
+        design = Design.for_problem(problem, B200)
+        assert design.scheduler == "lpt"
+        assert barrier_table(design)["load_epi_full"].used is guarded
+
+
+def test_the_load_warp_fetches_the_next_tile_before_it_waits_for_o_to_leave() -> None:
+    problem, changes = CASES["uneven ring, dynamic"]
+    design = Design.for_problem(problem, B200, **changes)
+    waits = [name for what, name, _ in program(design, "load", [2, 2]) if what == "wait"]
+    assert waits[waits.index("clc_full") + 1] == "load_epi_full"

@@ -335,8 +335,14 @@ def test_lengths_are_read_from_json_and_csv(tmp_path, text):
         ("[1, 2]", "holds no sequence lengths"),
         ('{"q": [1', "holds no sequence lengths"),
         ("[" * 100_000, "holds no sequence lengths"),
-        ("a,b\n1,2\n", "there is no 'q'"),
-        ("q,k\n1\n", "k=None must be a whole number"),
+        ('{"q": [1], "k": [1], "note": "x"}', "'note' is neither q nor k"),
+        ('{"q": [1], "k": [1], "q": [2]}', "'q' is there twice"),
+        ("a,b\n1,2\n", "its header is 'a,b'"),
+        ("q,k,batch\n1,2,3\n", "its header is 'q,k,batch'"),
+        ("q,k\n1,2,3\n", "'1,2,3' has 3 entries, not 2"),
+        ("q,k\n1\n", "'1' has 1 entries, not 2"),
+        ("", "it is empty"),
+        ("q,k\n", "there is no line below its header"),
         ("q,k\n1,two\n", "k='two' must be a whole number"),
         ("q,k\n1,-2\n", "k=-2 must be at least 0"),
         ("q,k\n1," + "9" * 200_000 + "\n", "holds no sequence lengths"),
@@ -351,11 +357,11 @@ def test_a_file_that_holds_something_else_is_refused_by_name(tmp_path, text, wor
     assert "give JSON" in str(caught.value)
 
 
-def test_an_empty_csv_is_caught_where_the_lengths_are_used(tmp_path):
-    path = tmp_path / "lengths.csv"
-    path.write_text("q,k\n")
-    q, k = Problem.lengths_from_file(path)
-    refused("seqlens_q is empty", seqlens_q=q, seqlens_k=k)
+def test_a_length_that_contradicts_those_by_sequence_is_refused():
+    refused("seqlen_q=500 contradicts seqlens_q, whose longest is 300",
+            seqlens_q=(300, 17), seqlen_q=500)  # fmt: skip
+    refused("seqlen_k=5 contradicts seqlens_k", seqlens_k=(300, 17), seqlen_k=5)
+    assert Problem(seqlens_q=(300, 17), seqlen_q=300).seqlen_q == 300
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
@@ -385,3 +391,22 @@ def test_other_words_are_no_window(text):
 def test_no_window_stays_none():
     assert as_window(None) is None
     assert as_window("none, 3") == (None, 3)
+
+
+def test_what_a_mask_lets_through_is_told_beside_the_convention():
+    for q, k in ((1024, 1024), (1024, 8192), (8192, 1024)):
+        problem = Problem(seqlen_q=q, seqlen_k=k, heads=3, causal=True)
+        assert problem.flops == 4 * 3 * q * k * 128 // 2
+        assert problem.flops_visible == 4 * 3 * 128 * problem.visible_pairs(q, k)
+        assert problem.half_is_a_convention is (q != k)
+    varlen = Problem(seqlens_q=(300, 17), seqlens_k=(300, 400), causal=True)
+    assert varlen.half_is_a_convention
+    pairs = varlen.visible_pairs(300, 300) + varlen.visible_pairs(17, 400)
+    assert varlen.flops_visible == 4 * 128 * pairs
+    assert not Problem(window=(100, 0), seqlen_k=5000).half_is_a_convention
+    assert Problem(seqlen_k=77).flops == Problem(seqlen_k=77).flops_visible
+
+
+def test_a_window_is_counted_in_32_bits():
+    refused("a side must be", window=(10**22, 0))
+    refused("a side must be", window=(None, -(10**10)))

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa4sim.specs import B200, FAULT_KINDS, SCHEDULERS, Design, Fault, Machine, Problem
+from fa4sim.specs import (
+    B200,
+    FAULT_KINDS,
+    SCHEDULERS,
+    Design,
+    Fault,
+    Machine,
+    Problem,
+    machine_named,
+)
 
 FIELDS = [spec.name for spec in dataclasses.fields(Design)]
 PROBLEM = Problem(seqlen_q=1024)
@@ -35,7 +44,7 @@ WHOLE = (
     *("exp2_period", "exp2_emulated", "exp2_first_fragment", "exp2_degree", "p_first_columns"),
     "max_offset",
 )
-FLAGS = ("uneven_kv_ring", "overlap_o_q", "pack_gqa", "p_store_early")
+FLAGS = ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early")
 WORDS = {
     "q_load": "tma, cp_async",
     "epilogue": "tma, correction",
@@ -422,3 +431,26 @@ def test_origins_belong_to_constants():
     stray = {**B200.origins, "cores": B200.origins["sms"]}
     refused("there is an origin for 'cores'", dataclasses.replace, B200, origins=stray)
     refused("name='' must be", dataclasses.replace, B200, name="")
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("hbm_bytes_per_second", 1e-300), ("clock_hz", 1e300), ("mufu_cycles_per_warp", 1e300),
+     ("tma_bytes_per_cycle", 1e-300), ("sms", 10**9), ("launch_seconds", 1e9),
+     ("mbarrier_resume_cycles", 10**12)],
+)  # fmt: skip
+def test_constants_beyond_any_gpu_are_refused(name, value):
+    refused((f"{name}=", "must be", "no GPU"), B200.with_constants, **{name: value})
+
+
+def test_a_compute_capability_is_one_the_kernel_tells_apart():
+    refused("compute_capability=90 must be one of 100, 103", B200.with_constants,
+            compute_capability=90)  # fmt: skip
+
+
+def test_something_else_than_a_problem_or_a_machine_is_refused():
+    refused("machine=5 must be", machine_named, name=5)
+    for problem, machine in ((None, B200), (PROBLEM, None)):
+        for call in (Design.for_problem, Design().check):
+            with pytest.raises(ValueError, match=r"=None must be a fa4sim\."):
+                call(problem, machine)

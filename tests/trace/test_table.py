@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa4sim import Problem, simulate
 from fa4sim.trace import COLUMNS, NONE, TEXT_COLUMNS, Trace
 
 ROLES = ("load", "mma", "softmax0", "")
@@ -86,3 +87,21 @@ def test_every_table_starts_empty_with_its_columns(name):
         assert table[column].tolist() == []
         if column in TEXT_COLUMNS[name]:
             assert table.text(column).tolist() == table.unique(column) == []
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are():
+    table = Trace().span
+    with pytest.raises(KeyError, match="no column 'rol'; it has sm, cta, role"):
+        table.where(rol="mma")
+    with pytest.raises(ValueError, match="'block' of table 'span' holds whole numbers, and 'x'"):
+        table.where(block="x")
+    assert len(table.where(role="nobody")) == 0  # what never happened is in no trace
+
+
+def test_a_folded_trace_says_so():
+    run = simulate(Problem(seqlen_q=256, seqlen_k=8192))
+    assert "folded" in repr(run.trace) and run.trace.span.folded
+    assert "folded" in repr(run.trace.span.where(role="mma"))
+    whole = run.trace.expand()
+    assert "folded" not in repr(whole) + repr(whole.span)
+    assert f"span {whole.size('span'):,}" in repr(whole)

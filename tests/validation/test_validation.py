@@ -17,6 +17,7 @@ from fa4sim.validation import (
 )
 from fa4sim.validation.ideas import IDEAS
 from fa4sim.validation.null_models import NULL_MODELS, mean_keys
+from fa4sim.validation.readings import READINGS, reading_jobs
 from fa4sim.validation.sensitivity import UNUSED, open_constants, variations
 from fa4sim.validation.throughput import Job, simulate_row, simulate_rows
 from fa4sim.validation.validation import Line, Validation
@@ -69,7 +70,7 @@ def test_no_other_shape_is_fitted_and_each_names_its_source():
 
 
 def test_null_models_go_through_what_they_were_fitted_to():
-    for name in ("quadratic in log₂ of keys per query", "per block + per tile + launch"):
+    for name in ("quadratic in log₂ of keys per query", "per block + per tile"):
         model = NULL_MODELS[name](FITTED)
         for row in FITTED:
             assert model(row.problem) == pytest.approx(row.published, rel=0.03), (name, row.name)
@@ -162,3 +163,23 @@ def test_the_whole_validation_meets_what_is_wanted():
     facts = result.to_dict()
     assert len(facts["rows"]) == 12 and len(facts["ideas"]) == len(IDEAS)
     assert "## What each idea buys" in page(result)
+
+
+def test_readings_are_sized_for_full_16k():
+    jobs = {name: job for (_, name, row), job in reading_jobs().items() if row == "full 16k"}
+    assert set(jobs) == {reading.name for reading in READINGS}
+    for name, job in jobs.items():
+        error = relative_error(simulate_row(job).tflops, job.row.published)
+        assert abs(error) <= 0.02 or name == "nothing", (name, error)
+
+
+def test_the_null_model_of_blocks_and_tiles_can_be_solved():
+    # As many tiles in every row: a launch of its own would be no third unknown.
+    tiles = {row.problem.batch * row.problem.seqlen_q for row in FITTED}
+    assert len(tiles) == 1
+    model = NULL_MODELS["per block + per tile"](FITTED)
+    launch = replace(FITTED[0].machine, launch_seconds=1e-3)
+    slow = NULL_MODELS["per block + per tile"]([replace(row, machine=launch) for row in FITTED])
+    assert slow(FITTED[0].problem) == pytest.approx(model(FITTED[0].problem), rel=1e-6)
+    small = replace(FITTED[0].problem, batch=1)  # fewer tiles: the launch counts for itself
+    assert slow(small) < 0.9 * model(small)

@@ -48,3 +48,8 @@ def test_a_whole_gpu_is_drawn(causal):
 def test_impossible_placements_are_refused(placed, hz, message):
     with pytest.raises(ValueError, match=message):
         sm_occupancy(placed, hz, 4)
+
+
+def test_a_long_time_is_written_in_full():
+    picture = sm_occupancy([(0, 0, 2_560_000, [0])], 1.85e9, 1)
+    assert "(1,384 µs)" in alt_text(picture)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fa4sim import Problem, simulate
 from fa4sim.trace import Trace
 from fa4sim.views import alt_text, compare_timelines, timeline
 from fa4sim.views.scope import scope
@@ -173,7 +174,7 @@ def test_two_runs_share_one_axis(causal, pair):
     (a, b), (c, d) = first.get_xlim(), second.get_xlim()
     assert b - a == d - c
     assert second.get_xlabel() == "cycles since QK of one K/V block began"
-    assert "a pair: Timeline of CTA 0 of 2" in alt_text(figure)
+    assert "a pair: Timeline of CTA 0 of its pair" in alt_text(figure)
     windowed = compare_timelines(pair, causal, ["a", "b"], start=2000, end=5000)
     assert windowed.axes[0].get_xlim() == windowed.axes[1].get_xlim() == (2000, 5000)
 
@@ -183,3 +184,28 @@ def test_two_clocks_do_not_compare(causal, ticks):
         compare_timelines(causal, ticks)
     with pytest.raises(ValueError, match=r"labels=\['a'\]: give two"):
         compare_timelines(causal, causal, ["a"])
+
+
+def test_no_label_of_the_time_axis_is_cut_off():
+    one = Problem(batch=4, heads=16, seqlen_q=8192)
+    part = simulate(one, scope="cta").trace
+    for window in ((None, None), (0, 40_000), (1000, 1040)):
+        picture = timeline(part, start=window[0], end=window[1])
+        picture.canvas.draw()
+        axes = picture.axes[0]
+        texts = [*axes.get_xticklabels()]
+        for child in axes.child_axes:
+            assert not child.xaxis.get_offset_text().get_text()
+        for text in texts:
+            if text.get_text():
+                assert text.get_window_extent().x1 <= picture.bbox.x1, text.get_text()
+
+
+def test_a_cta_of_a_pair_is_called_one():
+    trace = simulate(Problem(seqlen_q=512), scope="cta").trace
+    assert "CTA 0 of its pair" in timeline(trace).fa4sim_title
+
+
+def test_a_picture_saves_itself(tmp_path):
+    trace = simulate(Problem(seqlen_q=256, head_dim=64), scope="cta").trace
+    assert timeline(trace).save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

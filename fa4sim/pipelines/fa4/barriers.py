@@ -76,7 +76,7 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
     cp_async = design.q_load == "cp_async"
     q_count = WARP * loaders if cp_async else 1
     dynamic = design.scheduler == "dynamic"
-    persistent = dynamic or design.scheduler == "static_persistent"
+    persistent = dynamic or design.scheduler == "static_persistent" or design.one_m_block
     two_parts = design.p_first_columns < design.tile_n
     everyone = {
         **dict.fromkeys(softmax, WARPGROUP * c),

@@ -158,7 +158,10 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
         softcap=softcap,
         mask=tuple(group(FRAGMENT * 2, alu=alu) for alu in mask_alu),
         row_max=tuple(group(round(maxima), alu=alu) for alu in max_alu),
-        row_max_by_load=machine.mufu_cycles_per_warp <= 4 and not problem.softcap,
+        # tcgen05.ld.red: not with a score modifier, and not for head dim 32.
+        row_max_by_load=machine.compute_capability == 103
+        and not problem.softcap
+        and design.head_dim_padded != 32,
         stats=group(
             issue=14,
             mufu=round(machine.mufu_cycles_per_warp),

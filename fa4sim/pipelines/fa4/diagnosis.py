@@ -48,6 +48,7 @@ def explain(cluster: Cluster, stuck: list[Agent]) -> Deadlock:
     for agent in stuck:
         assert agent.waiting is not None
         barrier, phase, since = agent.waiting
+        agent.wait_for_ever(barrier, phase, since)
         waiting.append(
             Waiting(
                 agent.role, agent.warp, agent.cta, barrier.name, barrier.stage, phase,
@@ -90,10 +91,16 @@ def explain(cluster: Cluster, stuck: list[Agent]) -> Deadlock:
                 f"{barrier.name}[{barrier.stage}] has its arrivals but still expects "
                 f"{barrier.tx_pending} transaction bytes",
             )
+    for barrier, role, times in waits_left_out(cluster):
+        suspect(
+            barrier.name,
+            f"{role} never waited for {barrier.name}[{barrier.stage}] of CTA {barrier.cta}, which "
+            f"it should have done {times} times before the place where it stands",
+        )
     for hazard in core.hazards:
         if hazard.barrier not in suspects:
             suspects.append(hazard.barrier)
-    return Deadlock(core.now, waiting, ring_of(stuck), suspects, core.hazards, why)
+    return Deadlock(core.now, waiting, ring_of(stuck), suspects, core.hazards, why, core.trace)
 
 
 def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
@@ -126,6 +133,42 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
                     break
                 left -= 1
     return due
+
+
+def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
+    """Barriers that a role has never waited for and should have, with how often, by its program.
+
+    A warp that leaves out waits is further on than the number of its waits tells. The phase it
+    waits for where it stands says how far: it is there for that many times.
+    """
+    found: list[tuple[Barrier, str, int]] = []
+    blocks = [tile.blocks for tile in cluster.tiles]
+    for agent in cluster.agents:
+        assert isinstance(agent, Role)
+        here: Barrier | None = None  # a warp that is done is at the end of its program
+        times_here = 0
+        if agent.waiting is not None:
+            here, phase, _ = agent.waiting
+            times_here = phase + (1 if cluster.table[here.name].starts_free else 0)
+        elif agent.process.is_alive:
+            continue
+        due: Counter[Barrier] = Counter()
+        for what, name, stage in program(
+            cluster.design, agent.role, blocks, lane=agent.warp % 4, leader=agent.home.rank == 0
+        ):
+            if what not in ("wait", "sync"):
+                continue
+            barrier = cluster.barrier(name, stage, agent.home)
+            due[barrier] += 1
+            if here is not None and due[here] >= times_here:
+                break
+        for barrier, times in due.items():
+            # The first wait for an empty half passes at once and shows nothing.
+            passes = 1 if cluster.table[barrier.name].starts_free else 0
+            left_out = barrier is not here and barrier.observed.get(agent.key) == 0
+            if left_out and times > passes:
+                found.append((barrier, agent.role, times))
+    return found
 
 
 def _counts(cluster: Cluster, agent: Role) -> dict[str, int]:

@@ -41,6 +41,11 @@ PERSISTENT = ("static_persistent", "dynamic")
 #: from pairs of tiles but simulated whole.
 FEW_BLOCKS = 600
 
+#: Where no tile has more blocks than this, filling and emptying the chip is all there is, and how
+#: SMs then stand in each other's way at L2 and HBM decides the time: fair shares are up to a fifth
+#: off. If it is at most so many blocks in all (counted for each CTA), every CTA is simulated.
+SHORT_TILE, FEW_SHORT_BLOCKS = 3, 300
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -273,8 +278,14 @@ def simulate_gpu(
     plan = make_plan(problem, design, machine)
     if not plan.tiles:
         return GpuResult(0, [], Totals(), 0, None, plan)
-    few = sum(tile.blocks for tile in plan.tiles) <= FEW_BLOCKS
-    if exact or (few and design.scheduler == "dynamic"):
+    blocks = sum(tile.blocks for tile in plan.tiles)
+    short = (
+        max(tile.blocks for tile in plan.tiles) <= SHORT_TILE
+        and blocks * design.cta_group <= FEW_SHORT_BLOCKS
+        and not plan.padding
+        and not design.faults
+    )
+    if exact or short or (blocks <= FEW_BLOCKS and design.scheduler == "dynamic"):
         return _exact(problem, design, machine, plan, seed)
     classes = ClassRuns(problem, design, machine, seed)
     if plan.lists is not None:

@@ -48,7 +48,8 @@ class LoadRole(Role):
     def run(self) -> Steps:
         """K, Q0, Q1, V of the last block, then K and V of every earlier one."""
         yield from self.start()
-        while (tile := (yield from self.next_tile())) is not None:
+        tile = yield from self.next_tile()
+        while tile is not None:
             self.enter(tile)
             self.home.share_with(tile.active_sms)
             yield from self.load_kv("K", tile)
@@ -62,6 +63,7 @@ class LoadRole(Role):
                 yield from self.load_kv("V", tile)
                 self.step += 1
             self.tile += 1
+            tile = yield from self.next_tile()
             if "load_epi_full" in self.home.barriers:
                 yield from self.wait(self.barrier("load_epi_full"), self.tile, "O has left sQ")
                 self.arrive("load_epi_empty", 0, 1)

@@ -70,8 +70,8 @@ def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Opera
             yield "arrive", "load_KV_full", slot
         ring += 1
 
+    yield from _tile(design, 0)
     for number, count in enumerate(blocks):
-        yield from _tile(design, number)
         yield from kv("K")
         for stage in range(design.q_stages):
             yield "wait", "load_Q_empty", stage
@@ -81,10 +81,10 @@ def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Opera
         for _ in range(count - 1):
             yield from kv("K")
             yield from kv("V")
+        yield from _tile(design, number + 1)
         if table["load_epi_full"].used:
             yield "wait", "load_epi_full", 0
             yield "arrive", "load_epi_empty", 0
-    yield from _tile(design, len(blocks))
     for i in range(min(stages, ring)):
         yield "wait", "load_KV_empty", (ring + i) % stages
     if blocks:

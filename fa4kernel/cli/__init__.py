@@ -1,0 +1,5 @@
+"""The ``fa4kernel`` command."""
+
+from fa4kernel.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,201 @@
+"""Run a PTX kernel on this computer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fa4kernel.emulator.checks.hazard import Hazard
+from fa4kernel.emulator.checks.monitor import Monitor
+from fa4kernel.emulator.checks.reports import Reports
+from fa4kernel.emulator.errors import EmulationError
+from fa4kernel.emulator.launch import Launch, check_launch
+from fa4kernel.emulator.machine.cluster_launch import PendingClusters
+from fa4kernel.emulator.machine.machine import Machine
+from fa4kernel.emulator.machine.memory import Memory
+from fa4kernel.emulator.machine.program import Context, Program
+from fa4kernel.emulator.machine.schedule import RandomSchedule, Schedule
+from fa4kernel.emulator.parallel import SharedMemory, clusters_talk, is_possible, share_out
+from fa4kernel.emulator.ptx import parse
+from fa4kernel.emulator.ptx.module import Module
+from fa4kernel.emulator.tracing import Recorder, Selection, Watchers
+from fa4kernel.emulator.tracing.progress import Progress, Report
+
+if TYPE_CHECKING:
+    from fa4sim.trace import Trace
+
+#: CTAs that run at the same time: as many clusters as fit.
+RESIDENT_CTAS = 32
+#: What may be checked.
+CHECKS = ("default", "off", "strict-isa")
+
+
+@dataclass
+class Emulation:
+    """What a run came to. Outputs are in the caller's arrays.
+
+    Attributes:
+        instructions: warp instructions executed (copies that cost nothing not counted).
+        steps: pieces of work the machine did.
+        wall_s: seconds, and of these for reading and decoding the text.
+        decode_s: see there.
+        hazards: what the checks found.
+        trace: what happened, in ticks (see ``fa4kernel.emulator.tracing``); None unless asked for.
+    """
+
+    instructions: int
+    steps: int
+    wall_s: float
+    decode_s: float
+    hazards: tuple[Hazard, ...] = ()
+    trace: Trace | None = None
+
+
+def decode(ptx: str | Module, launch: Launch) -> Program:
+    """Read and decode a kernel once, for several launches of the same shape of shared memory.
+
+    Raises:
+        PtxError: the text cannot be read or holds an instruction that is not supported.
+    """
+    module = parse(ptx) if isinstance(ptx, str) else ptx
+    function = module.entry(launch.entry)
+    context = Context(module, function, launch.shared_bytes)
+    context.address_of.globals.update(Memory(module, function, launch).globals)
+    return Program(context)
+
+
+def emulate(
+    ptx: str | Module | Program,
+    launch: Launch,
+    *,
+    schedule: str | int = "lockstep",
+    arithmetic: str = "fast",
+    checks: str = "default",
+    resident_ctas: int = RESIDENT_CTAS,
+    most_steps: int | None = None,
+    processes: int = 1,
+    trace: bool | str = False,
+    progress: Report | None = None,
+) -> Emulation:
+    """Execute a launch of a kernel; its outputs are then in the arrays of the launch.
+
+    Args:
+        ptx: the text of a module, or a parsed one, or what :func:`decode` makes of it.
+        launch: grid, block, shared memory, arguments.
+        schedule: "lockstep", or a seed for a random order.
+        arithmetic: "fast" (MMAs in float32) or "faithful" (rounded as hardware does).
+        checks: "default", "off", or "strict-isa", which adds advisories where a kernel relies on
+            what hardware does and the manual does not promise.
+        resident_ctas: CTAs that run at the same time; others follow when these have ended.
+        most_steps: give up after so many pieces of work in a wave; without it, a kernel that
+            spins for ever is run for ever.
+        processes: share the clusters out among so many. A kernel whose clusters talk to each other
+            (by atomics on global memory or cluster launch control) runs in one all the same.
+        trace: record what happens, in all CTAs (True) or some ("cta 0", "cta 0,2-5", "cluster 1"),
+            numbered cluster by cluster; in one process.
+        progress: is told, a few times a second, how many CTAs have ended, of how many, and how many
+            warp instructions were executed.
+
+    Raises:
+        PtxError: the text cannot be read or holds an instruction that is not supported.
+        DeadlockError: nothing can go on.
+        EmulationError: the kernel did something undefined, or ``most_steps`` did not suffice. Its
+            ``hazards`` and ``trace`` are what was found and recorded before.
+        ValueError: there are no such checks, or no such CTAs to trace.
+    """
+    if checks not in CHECKS:
+        raise ValueError(f"checks={checks!r}: give one of {', '.join(CHECKS)}")
+    started = time.perf_counter()
+    program = ptx if isinstance(ptx, Program) else decode(ptx, launch)
+    check_launch(launch, program.context.function.directives)
+    memory = Memory(program.context.module, program.context.function, launch)
+    decoded = time.perf_counter()
+    parts = 1
+    if processes > 1 and is_possible() and not clusters_talk(program.context.function):
+        parts = min(processes, launch.ctas // launch.cluster_size)
+    recorder = _recorder(trace, launch)
+    if recorder is not None:
+        parts = 1
+    pending = PendingClusters(launch).shared_out(parts)
+    lookers: list[Any] = [recorder] if recorder is not None else []
+    if progress is not None and parts == 1:
+        lookers.append(Progress(progress, launch.ctas, launch.threads))
+    faithful, strict = arithmetic == "faithful", checks == "strict-isa"
+
+    def work(part: int) -> Emulation:
+        """Run one part of the clusters."""
+        if schedule == "lockstep":
+            order = Schedule()
+        else:
+            order = RandomSchedule(int(schedule) + part * 7919)
+        at_once = max(1, resident_ctas // parts // launch.cluster_size)
+        reports = Reports(order.name)
+        instructions = steps = 0
+        while pending[part]:
+            wave = pending[part].take(at_once)
+            machine = Machine(program, launch, memory, wave, order, faithful, pending[part])
+            machine.most_steps = most_steps
+            watchers = list(lookers)
+            if checks != "off":
+                watchers.append(Monitor(machine, reports, strict=strict))
+            if watchers:
+                machine.watch(Watchers(*watchers) if lookers else watchers[0])
+            for looker in lookers:
+                looker.attach(machine)
+            try:
+                machine.run()
+            except EmulationError as error:
+                error.hazards = reports.hazards
+                if recorder is not None:
+                    error.trace = _trace(recorder, machine)
+                raise
+            for looker in lookers:
+                looker.finish()
+            instructions += machine.executed
+            steps += machine.steps
+        found = Emulation(instructions, steps, 0.0, decoded - started, reports.hazards)
+        return found if recorder is None else replace(found, trace=_trace(recorder, machine))
+
+    if parts == 1:
+        total = work(0)
+    else:
+        with SharedMemory(memory):
+            total = _together(share_out(work, parts))
+    return replace(total, wall_s=time.perf_counter() - started)
+
+
+def _recorder(trace: bool | str, launch: Launch) -> Recorder | None:
+    if not trace:
+        return None
+    selection = Selection.parse(trace, launch.cluster_size)
+    if not any(cta in selection for cta in range(launch.ctas)):
+        raise ValueError(f"trace={trace!r}: the grid has CTAs 0 to {launch.ctas - 1}")
+    return Recorder(selection)
+
+
+def _trace(recorder: Recorder, machine: Machine) -> Trace:
+    from fa4kernel.emulator.tracing.build import build
+
+    launch, program = machine.launch, machine.program
+    lengths = {item.start: item.end - item.start for item in program.item_at if item is not None}
+    about = {
+        "kernel": program.context.function.name, "grid": list(launch.grid),
+        "block": list(launch.block), "cluster": list(launch.cluster),
+        "schedule": machine.schedule.name,
+    }  # fmt: skip
+    return build(recorder, machine.names, lengths, about)
+
+
+def _together(parts: list[Emulation]) -> Emulation:
+    """The parts of a run as one."""
+    hazards: dict[object, Hazard] = {}
+    for hazard in (h for part in parts for h in part.hazards):
+        hazards.setdefault((hazard.kind, hazard.first, hazard.second), hazard)
+    return Emulation(
+        sum(part.instructions for part in parts),
+        sum(part.steps for part in parts),
+        0.0,
+        parts[0].decode_s,
+        tuple(hazards.values()),
+    )

@@ -1,0 +1,80 @@
+"""What stops an emulation, and what it tells about the place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fa4kernel.emulator.ptx.module import Instruction, Location
+
+if TYPE_CHECKING:
+    from fa4kernel.emulator.waiting import Waiting
+
+
+def place(instruction: Instruction) -> str:
+    """Where an instruction stands: its PTX line and, if known, its source line."""
+    text = f"PTX line {instruction.line} `{instruction.text}`"
+    return f"{text} ({source_line(instruction.location)})" if instruction.location else text
+
+
+def source_line(location: Location) -> str:
+    """File and line of the source, as ``name.py:12``."""
+    name = location.file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{location.line}"
+
+
+class EmulationError(RuntimeError):
+    """The kernel did something that has no defined outcome; the run ends there.
+
+    Attributes:
+        instruction: the one that did it, if one did.
+        kind: a short name of the fault, as in the list of checks.
+    """
+
+    def __init__(
+        self, message: str, instruction: Instruction | None = None, kind: str = ""
+    ) -> None:
+        where = f"\n  at {place(instruction)}" if instruction is not None else ""
+        super().__init__(message + where)
+        self.instruction = instruction
+        self.kind = kind or "fault"
+        #: What was recorded before, if a trace was asked for.
+        self.trace: Any = None
+        #: Hazards found before, if checks were on.
+        self.hazards: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes with all they know."""
+        return _remade, (type(self), str(self), dict(vars(self)))
+
+
+class DeadlockError(EmulationError):
+    """Nothing can go on.
+
+    Attributes:
+        report: who waits for what, in words.
+        waits: the same as data.
+        cycle: indices into ``waits`` of those that wait for each other in a ring, each for the
+            next one and the last for the first; empty if there is no ring.
+        tick: when, in steps of the machine.
+    """
+
+    def __init__(
+        self,
+        report: str,
+        waits: Sequence[Waiting] = (),
+        cycle: Sequence[int] = (),
+        tick: int = 0,
+    ) -> None:
+        super().__init__(report, None, "deadlock")
+        self.report = report
+        self.waits = tuple(waits)
+        self.cycle = tuple(cycle)
+        self.tick = tick
+
+
+def _remade(kind: type[EmulationError], message: str, known: dict[str, Any]) -> EmulationError:
+    error = kind.__new__(kind, message)
+    RuntimeError.__init__(error, message)
+    vars(error).update(known)
+    return error

@@ -1,0 +1,173 @@
+"""How a kernel is launched: grid, cluster, block, shared memory and arguments."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Dim3 = tuple[int, int, int]
+
+#: Dynamic and static shared memory that one CTA can have on sm_90 and sm_100, in bytes
+#: (CUDA C++ Programming Guide, table of compute capabilities).
+MOST_SHARED_BYTES = 232_448
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The address of a byte inside an array: ``array``'s first byte plus ``byte_offset``."""
+
+    array: NDArray[Any]
+    byte_offset: int = 0
+
+
+@dataclass(frozen=True)
+class Struct:
+    """An argument of several fields, packed as C would: each field at its natural alignment.
+
+    Fields are what arguments are: arrays (pointers), scalars, structs, bytes.
+    """
+
+    fields: tuple[Any, ...]
+
+    def __init__(self, *fields: Any) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of one kernel.
+
+    Args:
+        grid: CTAs in x, y, z.
+        block: threads of a CTA in x, y, z.
+        cluster: CTAs of a cluster in x, y, z; the grid is a multiple of it.
+        shared_bytes: dynamic shared memory of a CTA.
+        arguments: one for each kernel parameter. A NumPy array stands for a pointer to its
+            memory (which the kernel reads and writes), a :class:`TensorMap` for a tensor map
+            passed by value; NumPy scalars have their own type, Python ints and floats that of the
+            parameter; :class:`Struct` and ``bytes`` fill parameters of several bytes; ``None`` is
+            for a parameter that the kernel never reads.
+        entry: the kernel's name; may be left out if the module has one.
+        registers_per_thread: registers a thread starts with (what ptxas chose); by default as many
+            as 65,536 give every thread of the block, a multiple of 8, at most 255.
+
+    Raises:
+        ValueError: a dimension is out of range or the grid is no multiple of the cluster.
+
+    >>> Launch(grid=(4, 1, 1), block=(128, 1, 1)).ctas
+    4
+    """
+
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3 = (1, 1, 1)
+    shared_bytes: int = 0
+    arguments: Sequence[Any] = field(default_factory=tuple)
+    entry: str | None = None
+    registers_per_thread: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "block", "cluster"):
+            value = getattr(self, name)
+            if isinstance(value, int):
+                value = (value,)
+            value = tuple(int(n) for n in value)
+            if not 1 <= len(value) <= 3 or any(n < 1 for n in value):
+                raise ValueError(f"{name}={value}: give one to three numbers of at least 1")
+            object.__setattr__(self, name, value + (1,) * (3 - len(value)))
+        if self.threads > 1024:
+            raise ValueError(f"block={self.block} has {self.threads} threads; 1024 are the most")
+        if prod(self.cluster) > 16:
+            raise ValueError(f"cluster={self.cluster} has more than 16 CTAs")
+        for name, grid, cluster in zip("xyz", self.grid, self.cluster, strict=True):
+            if grid % cluster:
+                raise ValueError(
+                    f"grid={self.grid} is no multiple of cluster={self.cluster} in {name}: "
+                    f"make {name} a multiple of {cluster}"
+                )
+        if not 0 <= self.shared_bytes <= MOST_SHARED_BYTES:
+            raise ValueError(
+                f"shared_bytes={self.shared_bytes}: a CTA has 0 to {MOST_SHARED_BYTES:,}"
+            )
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return prod(self.block)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the grid."""
+        return prod(self.grid)
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
+        return prod(self.cluster)
+
+
+def check_launch(launch: Launch, directives: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a launch that the kernel's own directives exclude (PTX ISA 11.4, 11.5).
+
+    Args:
+        launch: the launch.
+        directives: of the function, as the parser gives them.
+
+    Raises:
+        ValueError: block or cluster is none that the kernel was compiled for.
+
+    >>> check_launch(Launch((1, 1, 1), (64, 1, 1)), {"reqntid": (128, 1, 1)})
+    Traceback (most recent call last):
+    ValueError: block=(64, 1, 1), but the kernel was compiled for (128, 1, 1) (.reqntid)
+    """
+    for name, given, what in (
+        ("reqntid", launch.block, "block"),
+        ("reqnctapercluster", launch.cluster, "cluster"),
+    ):
+        wanted = directives.get(name)
+        if wanted and (*wanted, 1, 1)[:3] != given:
+            wanted = (*wanted, 1, 1)[:3]
+            raise ValueError(f"{what}={given}, but the kernel was compiled for {wanted} (.{name})")
+    most = directives.get("maxntid")
+    if most and launch.threads > prod(most):
+        raise ValueError(
+            f"block={launch.block} has {launch.threads} threads; the kernel was compiled for"
+            f" at most {prod(most)} (.maxntid)"
+        )
+
+
+_FORMATS = {"f32": "<f", "f64": "<d", "f16": "<e"}
+
+
+def scalar_bytes(value: Any, size: int, kind: str) -> bytes:
+    r"""A scalar as ``size`` bytes; ``kind`` is the parameter's PTX type.
+
+    Raises:
+        ValueError: it does not fit.
+
+    >>> scalar_bytes(-1, 4, "b32")
+    b'\xff\xff\xff\xff'
+    """
+    if isinstance(value, np.generic):
+        raw = value.tobytes()
+        if len(raw) != size:
+            raise ValueError(
+                f"{value!r} ({value.dtype}) has {len(raw)} bytes, the parameter {size}: "
+                f"pass a NumPy scalar of {size} bytes or a Python number"
+            )
+        return raw
+    if isinstance(value, float) or kind in _FORMATS:
+        form = _FORMATS.get(kind) or {4: "<f", 8: "<d"}.get(size)
+        if form is None or struct.calcsize(form) != size:
+            raise ValueError(f"{value!r} is a float; the parameter is a {kind} of {size} bytes")
+        return struct.pack(form, value)
+    number = int(value)
+    if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
+        raise ValueError(f"{number} does not fit into the {size} bytes of a {kind} parameter")
+    return (number & ((1 << (8 * size)) - 1)).to_bytes(size, "little")

@@ -1,0 +1,339 @@
+"""What waits tell, and to whom: by the clocks of the checks, run on the original.
+
+What a wait hands on is a clock (see :mod:`fa4kernel.emulator.checks.clocks`). If, each time, all
+whom it reaches know it anyway before they access memory, then dropping the wait changes no order
+between accesses: so it is where a thread waits for a commit that comes before another one of the
+same thread that it has waited for, or where it waits once more before it ends.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel.emulator.checks.accesses import Actor
+from fa4kernel.emulator.checks.clocks import LONE, WHOLE, Index, Ints
+from fa4kernel.emulator.checks.monitor import Monitor
+from fa4kernel.emulator.checks.records import Event
+from fa4kernel.emulator.checks.reports import Reports
+from fa4kernel.emulator.checks.shadow import MIXED, Layer, Region, Shadow
+from fa4kernel.emulator.launch import Launch
+from fa4kernel.emulator.machine.cluster_launch import PendingClusters
+from fa4kernel.emulator.machine.convoy import Convoy
+from fa4kernel.emulator.machine.machine import Machine
+from fa4kernel.emulator.machine.memory import Memory
+from fa4kernel.emulator.machine.program import Program
+from fa4kernel.emulator.machine.schedule import Schedule
+from fa4kernel.emulator.mutation.coverage import Place, place_of
+from fa4kernel.emulator.mutation.lessons import Lessons, covers
+from fa4kernel.emulator.ptx.module import Instruction
+
+#: What the machine tells the checks when a warp, or what it starts, accesses memory.
+ACCESSES = ("shared_access", "tmem_access", "loads_issued", "store_issued", "copy_issued",
+            "mmas_issued", "commits_issued", "wgmma_issued")  # fmt: skip
+
+
+def _numbered(shadow: Shadow) -> Layer:
+    """A layer that holds, for each piece, the piece's own number."""
+    ctas, pieces = shadow.writer.pieces.shape
+    layer = Layer(ctas, pieces, shadow.writer.size)
+    layer.blocks[:] = MIXED
+    layer.pieces[:] = np.arange(layer.pieces.size).reshape(layer.pieces.shape)
+    return layer
+
+
+class Listener(Monitor):
+    """The checks, with an ear on what waits tell.
+
+    Attributes:
+        idle: places of arrivals that nobody waits for.
+        passed: places of waits that somebody passed.
+        tight: places of accesses that the very next arrival or meeting of their warp orders before
+            some other access; all others are ordered by later ones as well.
+        phases: barrier and phase to the clock that its completion handed on.
+        waiters: barrier to the warps that wait on it.
+        told: place of an arrival to the barriers it arrives on; arrivers: to the warps.
+        late: places of arrivals by warps that had accessed memory before.
+        written: warp to the pieces of shared memory that its threads wrote.
+        fetched: warp to those that asynchronous work it issued has read.
+    """
+
+    def __init__(self, machine: Machine, reports: Reports, idle: set[Place]) -> None:
+        super().__init__(machine, reports)
+        self.idle = idle
+        self.passed: set[Place] = set()
+        self.tight: set[Place] = set()
+        self.phases: dict[tuple[int, int], Ints] = {}
+        self.waiters: dict[int, set[int]] = defaultdict(set)
+        self.told: dict[Place, set[int]] = defaultdict(set)
+        self.arrivers: dict[Place, set[int]] = defaultdict(set)
+        self.late: set[Place] = set()
+        self._numbers = _numbered(self.shared)
+        none = np.zeros(self._numbers.pieces.size, np.bool_)
+        self.written: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
+        self.fetched: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
+        self._lessons = Lessons()
+        self._released: dict[int, Ints] = {}
+        #: Where warps wait in named barriers, and which barrier and phase tells a warp something.
+        self._meetings: dict[int, Place] = {}
+        self._source: dict[int, Hashable] = {}
+        self._accessed: set[int] = set()
+        self._poll: Place | None = None
+        self._ending = self._freeing = False
+        self._own: dict[int, list[int]] = {}
+        self._listen()
+
+    def _listen(self) -> None:
+        acquire, release = self.clocks.acquire, self.clocks.release
+        read, write = self.accesses.read, self.accesses.write
+        unknown = self.accesses._unknown
+
+        def acquiring(slots: Index, part: Any, rows: Ints) -> None:
+            rows = np.broadcast_to(rows, (len(slots), rows.shape[1]))
+            parts = np.broadcast_to(np.asarray(part), len(slots))
+            for slot, row, one in zip(map(int, slots), rows, parts, strict=True):
+                self._learn(slot, row, bool(one == WHOLE))
+            acquire(slots, part, rows)
+
+        def reading(shadow: Shadow, region: Region, actor: Actor, *more: Any) -> None:
+            if shadow is self.shared and actor.event.agent:
+                self._note(self.fetched, region, actor)
+            read(shadow, region, actor, *more)
+
+        def writing(shadow: Shadow, region: Region, actor: Actor, *more: Any) -> None:
+            if shadow is self.shared and not actor.event.agent:
+                self._note(self.written, region, actor)
+            write(shadow, region, actor, *more)
+
+        def releasing(slots: Index, part: Any) -> Ints:
+            rows = release(slots, part)
+            self._released.update(zip(map(int, slots), rows, strict=True))
+            return rows
+
+        def comparing(actor: Actor, rows: Index, ids: Ints, proxied: bool) -> NDArray[np.bool_]:
+            self._compare(actor, rows, ids, proxied)
+            return unknown(actor, rows, ids, proxied)
+
+        for name in ACCESSES:
+            setattr(self, name, self._accessing(getattr(self, name)))
+        self.clocks.acquire = acquiring  # type: ignore[method-assign]
+        self.clocks.release = releasing  # type: ignore[method-assign]
+        self.accesses._unknown = comparing  # type: ignore[method-assign]
+        self.accesses.read = reading  # type: ignore[method-assign, assignment]
+        self.accesses.write = writing  # type: ignore[method-assign, assignment]
+
+    def _accessing(self, method: Callable[..., None]) -> Callable[..., None]:
+        def told(convoy: Convoy, *rest: Any, **more: Any) -> None:
+            slots = convoy.warps()[0].tolist()
+            self._relies(slots)
+            self._accessed.update(slots)
+            method(convoy, *rest, **more)
+
+        return told
+
+    def _note(self, where: dict[int, NDArray[np.bool_]], region: Region, actor: Actor) -> None:
+        for slot, pieces in zip(actor.event.slots.tolist(), region.get(self._numbers), strict=True):
+            where[slot][pieces] = True
+
+    def _compare(self, actor: Actor, rows: Index, ids: Ints, proxied: bool) -> None:
+        """Note earlier accesses that are known, but would not be if they were any later."""
+        records = self.records
+        components = (records.seen if proxied else records.component)[ids]
+        part = actor.part if np.ndim(actor.part) == 0 else actor.part[rows]
+        slots = actor.event.slots[rows]
+        if self._freeing:
+            for slot in set(slots.tolist()):
+                theirs = components[slots == slot], records.time[ids[slots == slot]]
+                self._lessons.rely_on(slot, *theirs)
+        exact = self.clocks.known[part, slots, components] == records.time[ids]
+        mine = (components == self.clocks.whole[slots]) | (components == self.clocks.lone[slots])
+        for number in np.unique(ids[exact & ~mine & (ids != 0)]):
+            event, _ = records.origin(int(number))
+            if event is not None:
+                self.tight.add(place_of(event.instruction))
+
+    def _learn(self, slot: int, row: Ints, whole: bool) -> None:
+        place = self._poll or self._meetings.pop(slot, None)
+        known = self.clocks.known[LONE, slot]
+        lesson = None
+        if place is not None:
+            told = row.copy()
+            told[self._own.get(slot, [])] = 0
+            lesson = place, told
+        self._lessons.hear(slot, row, known, whole, self._source.get(slot), lesson)
+
+    def _tell(self, slot: int, barrier: Hashable) -> None:
+        """A warp has arrived at a phase of a barrier."""
+        clocks = self.clocks
+        mine = np.array([clocks.whole[slot], clocks.lone[slot]])
+        own = np.concatenate([mine, mine + clocks.through, [clocks.polls[slot]]])
+        self._lessons.tell(slot, self._released[slot], own, barrier)
+
+    def _relies(self, slots: Iterable[int]) -> None:
+        self._lessons.rely(slots)
+
+    # --- what the machine tells ------------------------------------------------------------
+
+    def event(self, instruction: Instruction, slots: Index, agent: str = "") -> Event:
+        """Whatever is neither a wait nor an arrival nor an end relies on what is known."""
+        arrives = instruction.opcode in ("bar", "barrier", "mbarrier")
+        if not (self._poll or self._ending or self._freeing or arrives):
+            self._relies(map(int, slots))
+        return super().event(instruction, slots, agent)
+
+    def ended(self, convoy: Convoy) -> None:
+        """Who ends relies on nothing."""
+        self._ending = True
+        super().ended(convoy)
+        self._ending = False
+
+    def freed(
+        self, slot: int, cta: int, start: int, columns: int, instruction: Instruction
+    ) -> None:
+        """Who frees tensor memory relies only on what is known about accesses to it."""
+        self._freeing = True
+        super().freed(slot, cta, start, columns, instruction)
+        self._freeing = False
+
+    def fence(self, convoy: Convoy, instruction: Instruction) -> None:
+        """A fence makes what is known into more."""
+        self._relies(map(int, convoy.warps()[0]))
+        super().fence(convoy, instruction)
+
+    def poll(
+        self,
+        convoy: Convoy,
+        lanes: Index,
+        index: Index,
+        wanted: NDArray[np.int64],
+        passed: NDArray[np.bool_],
+        instruction: Instruction,
+    ) -> None:
+        """Listen to a wait for an mbarrier."""
+        self._own = defaultdict(list)
+        for barrier, slot in {*zip(index.tolist(), (lanes // 32).tolist(), strict=True)}:
+            self.waiters[barrier].add(slot)
+            component = int(self.barriers.phase[self.barriers.row[barrier]])
+            self._own[slot] += [component - 1, component]
+            self._source[slot] = barrier, int(self.machine.barriers.phase[barrier]) - 1
+        if passed.any():
+            self.passed.add(place_of(instruction))
+        self._poll = place_of(instruction)
+        super().poll(convoy, lanes, index, wanted, passed, instruction)
+        self._poll, self._own, self._source = None, {}, {}
+
+    def arrive(
+        self,
+        convoy: Convoy,
+        lanes: Index,
+        index: Index,
+        count: Any,
+        expect: Any,
+        instruction: Instruction,
+    ) -> None:
+        """Note who arrives where."""
+        place, slots = place_of(instruction), (lanes // 32).tolist()
+        self.told[place].update(index.tolist())
+        self._arrived(place, set(slots))
+        phases = self.machine.barriers.phase[index].tolist()
+        super().arrive(convoy, lanes, index, count, expect, instruction)
+        if place in self.idle:
+            return
+        if "relaxed" in instruction.qualifiers or (np.ndim(count) == 0 and count == 0):
+            self._relies(slots)
+            return
+        for slot, *phase in {*zip(slots, index.tolist(), phases, strict=True)}:
+            self._tell(slot, tuple(phase))
+
+    def _arrived(self, place: Place, slots: set[int]) -> None:
+        self.arrivers[place] |= slots
+        if slots & self._accessed:
+            self.late.add(place)
+
+    def phase_completed(self, index: Index) -> None:
+        """Keep what a phase hands on."""
+        super().phase_completed(index)
+        phases = self.machine.barriers.phase[index] - 1
+        for barrier, phase in zip(index.tolist(), phases.tolist(), strict=True):
+            row = self.barriers.given.rows[2 * self.barriers.row[barrier] + (phase & 1)]
+            self.phases[barrier, phase] = row.copy()
+
+    def named_arrive(
+        self,
+        slots: Index,
+        numbers: NDArray[np.int64],
+        generations: NDArray[np.int64],
+        instruction: Instruction,
+    ) -> None:
+        """A warp comes to a named barrier; if it waits there, it will be told something."""
+        self._arrived(place_of(instruction), set(slots.tolist()))
+        super().named_arrive(slots, numbers, generations, instruction)
+        for slot, *meeting in self._at(slots, numbers, generations):
+            self._tell(slot, ("named", *meeting))
+        if "sync" in instruction.qualifiers:
+            self.passed.add(place_of(instruction))
+            self._meetings.update(dict.fromkeys(map(int, slots), place_of(instruction)))
+
+    def named_passed(
+        self, slots: Index, numbers: NDArray[np.int64], generations: NDArray[np.int64]
+    ) -> None:
+        """Warps go on after a named barrier."""
+        for slot, *meeting in self._at(slots, numbers, generations):
+            self._source[slot] = ("named", *meeting)
+        super().named_passed(slots, numbers, generations)
+        self._source = {}
+
+    def _at(
+        self, slots: Index, numbers: NDArray[np.int64], generations: NDArray[np.int64]
+    ) -> Iterable[tuple[int, int, int, int]]:
+        """Warp, CTA, number and generation of each who comes to a named barrier."""
+        ctas = self.machine.ctas_of(slots).tolist()
+        return zip(slots.tolist(), ctas, numbers.tolist(), generations.tolist(), strict=True)
+
+    def cluster_arrive(self, convoy: Convoy, instruction: Instruction) -> None:
+        """Who comes to a cluster's barrier relies on what it knows."""
+        self._relies(convoy.warps()[0].tolist())
+        super().cluster_arrive(convoy, instruction)
+
+    # --- what was heard --------------------------------------------------------------------
+
+    @property
+    def needless(self) -> set[Place]:
+        """Places of waits that told nobody anything that it relied on and didn't know otherwise.
+
+        But for the phase itself that is complete: the rules of phases look after that.
+        """
+        return self.passed - self._lessons.needed
+
+    def later(self, barrier: int, phase: int, other: int) -> bool:
+        """Whether the same phase of another barrier tells all that this one does.
+
+        But for the phases of this barrier themselves.
+        """
+        mine, its = self.phases.get((barrier, phase)), self.phases.get((other, phase))
+        if mine is None or its is None:
+            return False
+        mine = mine.copy()
+        component = int(self.barriers.phase[self.barriers.row[barrier]])
+        mine[component - 1 : component + 1] = 0
+        return covers(its, mine)
+
+
+def listen(program: Program, launch: Launch, idle: set[Place]) -> Listener:
+    """Run a kernel in lock step and listen.
+
+    Args:
+        idle: places of arrivals that nobody waits for.
+    """
+    memory = Memory(program.context.module, program.context.function, launch)
+    pending = PendingClusters(launch)
+    wave = pending.take(launch.ctas // launch.cluster_size)
+    machine = Machine(program, launch, memory, wave, Schedule(), False, pending)
+    listener = Listener(machine, Reports("lockstep"), idle)
+    machine.watch(listener)
+    machine.run()
+    return listener

@@ -1,0 +1,179 @@
+"""A campaign as JSON, and as a section of a Markdown page."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fa4kernel.emulator.mutation.campaign import Campaign, Tried
+from fa4kernel.emulator.mutation.equivalence import RULES
+from fa4kernel.emulator.mutation.trial import OUTCOMES
+
+#: The section of a page that this module writes stands between these.
+BEGIN, END = "<!-- mutation score: begin -->", "<!-- mutation score: end -->"
+#: A rule that excludes more than this part of the mutants is explained beside its count.
+LARGE = 0.1
+
+
+def to_json(campaigns: Sequence[Campaign]) -> dict[str, Any]:
+    """Everything that was found, in plain types."""
+    return {
+        "machine": machine(),
+        "date": date.today().isoformat(),
+        "campaigns": [
+            {
+                "name": c.name,
+                "title": c.title,
+                "raw": c.raw,
+                "adjusted": c.adjusted,
+                "seconds": c.seconds,
+                "steps": c.steps,
+                "options": asdict(c.options),
+                "uncovered": [f"{i.line}: {i.text}" for i in c.uncovered],
+                "mutants": [_tried(t) for t in c.tried],
+            }
+            for c in campaigns
+        ],
+    }
+
+
+def _tried(tried: Tried) -> dict[str, Any]:
+    return {
+        "kind": tried.mutant.kind,
+        "change": tried.mutant.change,
+        "line": tried.mutant.line,
+        "original": tried.mutant.original,
+        "source": tried.mutant.source,
+        "rule": tried.rule,
+        "seconds": round(tried.seconds, 3),
+        **asdict(tried.outcome),
+    }
+
+
+def machine() -> str:
+    """This computer and its software, in a line."""
+    return (
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}"
+    )
+
+
+def section(campaigns: Sequence[Campaign], command: str) -> str:
+    """The section of the page, between its two marks.
+
+    Args:
+        campaigns: what to tell.
+        command: that writes it again.
+    """
+    lines = [
+        BEGIN,
+        "## Mutation score",
+        "",
+        f"Written by `{command}` on {date.today().isoformat()} ({machine()}). Don't edit it; run "
+        "the command.",
+        "",
+        "One synchronisation instruction of a correct kernel is removed, altered or moved at a "
+        "time. A mutant is *detected* by a report that names the place (a deadlock, a hazard, an "
+        "invalid state) or by a wrong output; a time-out is no detection. *Raw* is detected out of "
+        "all. *Adjusted* leaves out survivors that a rule below shows to behave as the original.",
+        "",
+        "| kernel | mutants | detected | raw | excluded | adjusted | survivors |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for c in campaigns:
+        sampled = f" (a sample, seed {c.options.seed})" if c.options.sample else ""
+        lines.append(
+            f"| {c.title}{sampled} | {len(c.tried)} | {c.detected} | {c.raw:.1%} | {c.excluded} "
+            f"| {c.adjusted:.1%} | {len(c.survivors)} |"
+        )
+    for c in campaigns:
+        lines += ["", *_campaign(c)]
+    lines += ["", "### Rules of exclusion", "", *_rules(campaigns), END]
+    return "\n".join(lines) + "\n"
+
+
+def _campaign(c: Campaign) -> list[str]:
+    schedules = ", ".join(map(str, c.options.schedules))
+    kinds = list(dict.fromkeys(t.mutant.kind for t in c.tried))
+    shown = [o for o in OUTCOMES if any(t.outcome.result == o for t in c.tried)]
+    lines = [
+        f"### {c.title[0].upper()}{c.title[1:]}",
+        "",
+        f"Schedules (until one detects): {schedules}; checks: {c.options.checks}; {c.seconds:.0f} s"
+        f" with {c.options.jobs} processes. The original is right and unreported under all.",
+        "",
+        f"| kind | mutants | {' | '.join(shown)} | excluded |",
+        f"| --- | ---: |{' ---: |' * (len(shown) + 1)}",
+    ]
+    for kind in kinds:
+        mine = [t for t in c.tried if t.mutant.kind == kind]
+        counts = Counter(t.outcome.result for t in mine)
+        cells = " | ".join(str(counts[o]) for o in shown)
+        excluded = sum(t.rule is not None for t in mine)
+        lines.append(f"| {kind} | {len(mine)} | {cells} | {excluded} |")
+    by = Counter(t.outcome.schedules for t in c.tried if t.outcome.detected)
+    lines += ["", "Detected by the first schedule: " + f"{by[1]} of {c.detected}."]
+    if c.uncovered:
+        lines += ["", "Synchronisation instructions that never ran:", ""]
+        lines += [f"- line {i.line} `{i.text}`" for i in c.uncovered]
+    else:
+        lines += ["", "Every synchronisation instruction ran."]
+    if c.survivors:
+        lines += ["", "Survivors that no rule excludes:", ""]
+        lines += [f"- {_describe(t)}" for t in c.survivors]
+    return lines
+
+
+def _describe(tried: Tried) -> str:
+    mutant = tried.mutant
+    source = f" ({mutant.source})" if mutant.source else ""
+    result = "" if tried.outcome.result == "survived" else f": {tried.outcome.result}"
+    return f"{mutant.name}{source}: `{_short(mutant.original)}`{result}"
+
+
+def _short(text: str, most: int = 90) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _rules(campaigns: Sequence[Campaign]) -> list[str]:
+    names = " | ".join(c.name for c in campaigns)
+    lines = [
+        f"| rule | why | {names} |",
+        f"| --- | --- |{' ---: |' * len(campaigns)}",
+    ]
+    for name, rule in RULES.items():
+        counts = [sum(t.rule == name for t in c.tried) for c in campaigns]
+        if any(counts):
+            lines.append(f"| {name} | {rule.why} | {' | '.join(map(str, counts))} |")
+    for name, rule in RULES.items():
+        for c in campaigns:
+            part = sum(t.rule == name for t in c.tried) / len(c.tried)
+            if part > LARGE:
+                lines += ["", f"*{name}* excludes {part:.0%} of {c.name}: {rule.more}"]
+    return lines
+
+
+def write(page: Path, text: str) -> None:
+    """Put a section into a page, in place of the one it has; the rest stays.
+
+    Args:
+        page: Markdown; made if it doesn't exist.
+        text: what :func:`section` gives.
+    """
+    old = page.read_text() if page.exists() else "# The emulator, held against the kernels\n\n"
+    found = re.search(f"{re.escape(BEGIN)}.*{re.escape(END)}\n?", old, re.DOTALL)
+    if found:
+        new = old[: found.start()] + text + old[found.end() :]
+    else:
+        new = old.rstrip("\n") + "\n\n" + text
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(new)

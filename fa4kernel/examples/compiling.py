@@ -1,0 +1,113 @@
+"""From a kernel in CuTe DSL to PTX text, on a machine that needs no GPU.
+
+The DSL settles for an architecture when it is first imported. So the compiler runs in a fresh
+Python process, whose environment names the architecture, asks for the PTX to be kept
+(`CUTE_DSL_KEEP`, `CUTE_DSL_DUMP_DIR`) and for source lines in it (`CUTE_DSL_LINEINFO`). The text is
+stored in the user's cache directory; nothing compiled belongs in a repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fa4kernel.emulator import Launch
+
+#: The data-centre Blackwell GPUs, with the instructions that exist only there (tcgen05).
+ARCHITECTURE = "sm_100a"
+
+
+class CompilationError(RuntimeError):
+    """The DSL refused the kernel; the message is the compiler's."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel's PTX, and the function that describes its launch on given arrays."""
+
+    ptx: str
+    launch: Callable[..., Launch]
+
+
+def compile_module(module: str, **options: Any) -> str:
+    """The PTX of a module that has a function `build(**options)` with a `cute.compile` in it.
+
+    Args:
+        module: the full name of an importable module with one kernel.
+        options: what `build` takes; JSON must be able to hold it.
+
+    Raises:
+        CompilationError: the compiler failed.
+    """
+    text = json.dumps(options, sort_keys=True)
+    stored = cache_directory() / f"{module.rpartition('.')[2]}-{_fingerprint(module, text)}.ptx"
+    if stored.exists():
+        return stored.read_text()
+    with tempfile.TemporaryDirectory(prefix="fa4sim-") as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, module, text],
+            env={**os.environ, **_settings(folder)},
+            capture_output=True,
+            text=True,
+        )
+        kept = sorted(Path(folder).glob("*.ptx"))
+        if done.returncode or len(kept) != 1:
+            raise CompilationError(
+                f"{module} with {text} gave {len(kept)} PTX files, one is wanted:\n"
+                f"{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            )
+        ptx = kept[0].read_text().rstrip("\0")
+    _write_whole(stored, ptx)
+    return ptx
+
+
+def cache_directory() -> Path:
+    """Where PTX is stored: `fa4sim/ptx` in the user's cache directory (`XDG_CACHE_HOME`)."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fa4sim" / "ptx"
+
+
+def _settings(folder: str) -> dict[str, str]:
+    """The compiler's environment. Its own cache is off: a hit there would keep no PTX."""
+    return {
+        "CUTE_DSL_ARCH": ARCHITECTURE,
+        "CUTE_DSL_KEEP": "ptx",
+        "CUTE_DSL_DUMP_DIR": folder,
+        "CUTE_DSL_LINEINFO": "1",
+        "CUTE_DSL_DISABLE_FILE_CACHING": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+
+
+def _fingerprint(module: str, options: str) -> str:
+    """Changes with whatever the PTX depends on: sources, paths (they stand in it), versions."""
+    file = importlib.import_module(module).__file__
+    assert file is not None, f"{module} is no module with a file"
+    versions = [ARCHITECTURE, version("nvidia-cutlass-dsl"), sys.version]
+    digest = hashlib.sha256("\n".join([*versions, options]).encode())
+    for path in sorted(Path(file).parent.glob("*.py")):
+        digest.update(f"\n{path}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write next to the file and rename, so that no reader ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as part:
+        part.write(text)
+    os.replace(part.name, path)
+
+
+if __name__ == "__main__":
+    importlib.import_module(sys.argv[1]).build(**json.loads(sys.argv[2]))
