@@ -35,8 +35,8 @@ def test_ex2_is_within_1_01_ulp() -> None:
 
 
 @pytest.mark.slow
-def test_ex2_is_within_1_01_ulp_for_every_input() -> None:
-    check_ex2(1)
+def test_ex2_is_within_1_01_ulp_for_every_thirteenth_input() -> None:
+    check_ex2(13)
 
 
 @pytest.mark.parametrize(
