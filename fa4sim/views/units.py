@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fa4sim.trace import NONE, Table, Trace
 from fa4sim.views.figure import Picture
 from fa4sim.views.layout import Page, label_room, time_axis
-from fa4sim.views.scope import Scope, run_words, scope
+from fa4sim.views.scope import Scope, run_words, scope, three_digits
 from fa4sim.views.style import (
     BLUE,
     GREEN,
@@ -89,7 +89,7 @@ def unit_utilisation(
     page = Page(
         width, [ROW] * len(shares), label_room(labels) + 0.4, heading,
         (f"{words}. " if words else "") + "Each strip from 0 to 100 % busy; right: mean of the "
-        f"window. One step is {part.length / buckets:,.3g} {part.trace.clock}.",
+        f"window. One step is {three_digits(part.length / buckets)} {part.trace.clock}.",
         above=0.3, between=0.14, right=0.6,
     )  # fmt: skip
     means = {}
@@ -111,7 +111,7 @@ def unit_utilisation(
     page.figure.describe(
         heading,
         f"Busy share of each unit of {part.where}, in {buckets} steps of "
-        f"{part.length / buckets:,.3g} {part.trace.clock}. Mean over the window: {busy}.",
+        f"{three_digits(part.length / buckets)} {part.trace.clock}. Mean over the window: {busy}.",
     )
     return page.figure
 
