@@ -13,6 +13,7 @@ from fa4kernel.emulator.checks.footprints import COLUMNS
 from fa4kernel.emulator.checks.hazard import Place
 from fa4kernel.emulator.checks.records import BLANK, FREED, UNWAITED, Event, Records
 from fa4kernel.emulator.checks.reports import Reports, cta_number, party
+from fa4kernel.emulator.checks.sentences import harmless, sentence
 from fa4kernel.emulator.checks.shadow import Ids, Region, Shadow, runs
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Accesses:
         for i, count in zip(chosen[first_of], counts, strict=True):
             row, number = int(rows[i]), int(heads[i])
             event, which = self.records.origin(number)
-            if event is not None and _harmless(event, actor.event):
+            if event is not None and harmless(event, actor.event):
                 continue
             what = kind
             if actor.own is not None and self.records.component[number] == actor.own[row]:
@@ -237,24 +238,3 @@ class Accesses:
         if shadow.space == "shared":
             return Place("shared", number, 4 * low, 4 * high + 3)
         return Place("tensor", number, low % COLUMNS, high % COLUMNS)
-
-
-def _harmless(first: Event, second: Event) -> bool:
-    """Atomics among themselves, and accesses to parts of one piece, which may be different."""
-    return (first.strong and second.strong) or (first.size < 4 and second.size < 4)
-
-
-def sentence(kind: str, first: Event | None, second: Event) -> str:
-    """What happened, in words."""
-    from fa4kernel.emulator.checks.hazard import KINDS
-
-    who = f"the {second.agent}" if second.agent else "the second"
-    if first is None:
-        return KINDS[kind][1]
-    other = f"the {first.agent}" if first.agent else "the first"
-    return {
-        "read-before-write": f"{who} reads what {other} writes; nothing says that it is written",
-        "overwrite-while-read": f"{who} overwrites what {other} reads; nothing says it is read",
-        "overwrite-while-written": f"{who} overwrites what {other} writes, in no order",
-        "missing-proxy-fence": f"{who} follows what {other} wrote, with no proxy fence between",
-    }.get(kind, KINDS[kind][1])

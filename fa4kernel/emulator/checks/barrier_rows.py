@@ -149,16 +149,22 @@ class BarrierRows:
         return int(row)
 
     def check_init(
-        self, rows: Index, slots: Index, part: Any, event: Event, asynchronous: bool
-    ) -> None:
-        """The init of barriers must be known to who uses them."""
+        self, rows: Index, slots: Index, part: Any, event: Event, asynchronous: bool,
+        which: Index | None = None,
+    ) -> None:  # fmt: skip
+        """The init of barriers must be known to who uses them.
+
+        Args:
+            which: the party of the event for each entry, if not one after the other.
+        """
         component = self.init_component[rows] + (1 if asynchronous else 0)
         known = self.clocks.knows(part, slots, component, self.init_time[rows])
         if known.all():
             return
         for i in np.flatnonzero(~known):
             first = self.init_event[int(rows[i])]
-            self._tell("uninitialised-barrier", rows[i], first, event, int(i))
+            party_of = int(i) if which is None else int(which[i])
+            self._tell("uninitialised-barrier", rows[i], first, event, party_of)
 
     # --- telling ---------------------------------------------------------------------------
 

@@ -76,6 +76,9 @@ class Place:
         cta: whose.
         first, last: bytes or columns, both included; the offset or number of a barrier.
         name: what the program calls it, if known.
+
+    >>> print(Place("shared", 0, 1024, 1151))
+    shared bytes 0x400 to 0x47f of CTA 0
     """
 
     space: str
@@ -109,6 +112,14 @@ class Hazard:
         place: where they meet.
         replay: schedule (and seed) under which it was found.
         count: how often the same two places of the program met so.
+
+    >>> writer, reader = Party("warp 0 of CTA 0", None, 7), Party("warp 1 of CTA 0", None, 9)
+    >>> place = Place("shared", 0, 1024, 1151)
+    >>> print(Hazard("read-before-write", "it reads too early", writer, reader, place, "random 3"))
+    hazard read-before-write: it reads too early, at shared bytes 0x400 to 0x47f of CTA 0
+      first:  warp 0 of CTA 0, tick 7
+      second: warp 1 of CTA 0, tick 9
+      schedule: random 3
     """
 
     kind: str

@@ -16,7 +16,7 @@ from fa4kernel.emulator.mutation.equivalence import excuse
 from fa4kernel.emulator.mutation.evidence import Evidence
 from fa4kernel.emulator.mutation.mutant import Mutant
 from fa4kernel.emulator.mutation.mutants import mutants_of
-from fa4kernel.emulator.mutation.problem import load
+from fa4kernel.emulator.mutation.problem import Problem, load
 from fa4kernel.emulator.mutation.trial import (
     SCHEDULES,
     Original,
@@ -50,12 +50,19 @@ class Options:
 
 @dataclass(frozen=True)
 class Tried:
-    """A mutant, what became of it, and the rule by which it may count as equivalent."""
+    """A mutant and what became of it.
+
+    Attributes:
+        seconds: that it took.
+        rule: by which it counts as equivalent, if one does.
+        remark: why it survived, if somebody has found out.
+    """
 
     mutant: Mutant
     outcome: Outcome
     seconds: float
     rule: str | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,8 @@ def run(
         chosen, _outcomes(where, original, chosen, options), strict=True
     ):
         rule = None if outcome.result != "survived" else excuse(mutant, evidence)
-        tried.append(Tried(mutant, outcome, seconds, rule))
+        remark = remark_on(mutant, original.problem) if outcome.result == "survived" else ""
+        tried.append(Tried(mutant, outcome, seconds, rule, remark))
         progress(len(tried), len(chosen), tried[-1])
     uncovered = never_ran(function, evidence.usage)
     wall = time.perf_counter() - started
@@ -139,6 +147,12 @@ def run(
         original.problem.name, original.problem.title, tried, uncovered, original.steps, wall,
         options,
     )  # fmt: skip
+
+
+def remark_on(mutant: Mutant, problem: Problem) -> str:
+    """What the problem has to say about a survivor; nothing if it has no remark."""
+    mine = mutant.kind, mutant.change, mutant.source
+    return " ".join(r.why for r in problem.remarks if (r.kind, r.change, r.source) == mine)
 
 
 def choose(mutants: list[Mutant], options: Options) -> list[Mutant]:

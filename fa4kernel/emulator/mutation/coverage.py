@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,14 +155,22 @@ class CoveredMachine(Machine):
 
 def observe(program: Program, launch: Launch) -> Usage:
     """Run a kernel in lock step and note what it does."""
-    memory = Memory(program.context.module, program.context.function, launch)
-    pending = PendingClusters(launch)
     usage = Usage()
-    wave = pending.take(launch.ctas // launch.cluster_size)
-    machine = CoveredMachine(program, launch, memory, wave, Schedule(), False, pending)
+    machine = whole_grid(CoveredMachine, program, launch)
     machine.observe(usage)
     machine.run()
     return usage
+
+
+SomeMachine = TypeVar("SomeMachine", bound=Machine)
+
+
+def whole_grid(kind: type[SomeMachine], program: Program, launch: Launch) -> SomeMachine:
+    """A machine, in lock step, on which all CTAs of a launch are resident."""
+    memory = Memory(program.context.module, program.context.function, launch)
+    pending = PendingClusters(launch)
+    wave = pending.take(launch.ctas // launch.cluster_size)
+    return kind(program, launch, memory, wave, Schedule(), False, pending)
 
 
 def synchronisation(function: Function) -> list[int]:

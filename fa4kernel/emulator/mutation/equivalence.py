@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fa4kernel.emulator.launch import MOST_SHARED_BYTES
 from fa4kernel.emulator.mutation.coverage import place_of
 from fa4kernel.emulator.mutation.evidence import Evidence
 from fa4kernel.emulator.mutation.moves import guarded
@@ -76,15 +77,15 @@ def _others_fence(mutant: Mutant, evidence: Evidence) -> bool:
     code, heard = evidence.sites.code, evidence.heard
     if mutant.kind != "moved arrival":
         return False
-    (fence,) = {edit.index for edit in mutant.edits} - {mutant.index, mutant.index + 1} or {-1}
-    if fence < 0 or code[fence].opcode != "fence" or not code[fence].has("proxy"):
+    fence = min(edit.index for edit in mutant.edits)
+    if code[fence].opcode != "fence" or not code[fence].has("proxy"):
         return False
     behind = evidence.arrivals_behind(fence, but=mutant.index)
     told = {barrier for place in behind for barrier in heard.told[place]}
-    written = [heard.written[slot] for slot in heard.arrivers[evidence.place(mutant)]]
+    written = [heard.memory.written[slot] for slot in heard.arrivers[evidence.place(mutant)]]
     readers = [
         slot
-        for slot, pieces in heard.fetched.items()
+        for slot, pieces in heard.memory.fetched.items()
         if any((pieces & each).any() for each in written)
     ]
     mine = heard.told[evidence.place(mutant)]
@@ -93,6 +94,10 @@ def _others_fence(mutant: Mutant, evidence: Evidence) -> bool:
         and not any(slot in heard.waiters[b] for b in mine)
         for slot in readers
     )
+
+
+def _fenced_again(mutant: Mutant, evidence: Evidence) -> bool:
+    return mutant.kind == "fence" and evidence.fenced_again(mutant.index)
 
 
 def _stricter(mutant: Mutant, evidence: Evidence) -> bool:
@@ -119,7 +124,7 @@ def _ordered_later(mutant: Mutant, evidence: Evidence) -> bool:
         return False
     code, first = evidence.sites.code, min(edit.index for edit in mutant.edits)
     over = [i for i in code[first : mutant.index] if guarded(i) in ("load", "store")]
-    return bool(over) and not any(place_of(i) in evidence.heard.tight for i in over)
+    return bool(over) and not any(place_of(i) in evidence.heard.memory.tight for i in over)
 
 
 def _elects(mutant: Mutant, evidence: Evidence) -> bool:
@@ -138,7 +143,8 @@ def _registers(mutant: Mutant, evidence: Evidence) -> bool:
 
 
 def _permit(mutant: Mutant, evidence: Evidence) -> bool:
-    return mutant.kind == "allocation" and mutant.change == "permit kept"
+    alone = 2 * evidence.original.problem.prepare().launch.shared_bytes > MOST_SHARED_BYTES
+    return mutant.kind == "allocation" and mutant.change == "permit kept" and alone
 
 
 def _same_value(mutant: Mutant, evidence: Evidence) -> bool:
@@ -174,6 +180,9 @@ RULES: dict[str, Rule] = {
         "arrival behind it",
         _others_fence,
     ),
+    "fenced again": Rule(
+        "the same fence comes again before this thread tells anybody anything", _fenced_again
+    ),
     "stricter": Rule("a warp that only arrived waits as well: more order, not less", _stricter),
     "renamed": Rule(
         "all who meet at this named barrier do so here, and meet at another that nobody uses",
@@ -195,7 +204,8 @@ RULES: dict[str, Rule] = {
         "PTX doesn't say how many registers a warp needs; the pool was large enough", _registers
     ),
     "permit": Rule(
-        "the permit to allocate tensor memory matters to other CTAs of the SM; there are none",
+        "the permit to allocate tensor memory matters to other CTAs of the SM: there are none, for "
+        "want of shared memory",
         _permit,
     ),
     "same value": Rule(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 from fa4kernel.emulator.isa.table import semantics_of
-from fa4kernel.emulator.machine.dataflow import ENDS
+from fa4kernel.emulator.machine.dataflow import ENDS, target
 from fa4kernel.emulator.mutation.coverage import Place, Usage, observe, place_of
 from fa4kernel.emulator.mutation.knowledge import Listener, listen
 from fa4kernel.emulator.mutation.mutant import Mutant
 from fa4kernel.emulator.mutation.sites import Sites
 from fa4kernel.emulator.mutation.trial import Original
-from fa4kernel.emulator.ptx.module import Immediate
 
 
 class Evidence:
@@ -108,22 +107,32 @@ class Evidence:
                 break
         return found
 
+    def fenced_again(self, index: int) -> bool:
+        """Whether the same fence comes again before this thread can have told anybody anything.
+
+        Between them stand only arithmetic, branches ahead, parameters, hints and ``mbarrier.init``.
+        """
+        code = self.sites.code
+        for at in range(index + 1, len(code)):
+            instruction = code[at]
+            if instruction.text == code[index].text:
+                return True
+            opcode, has = instruction.opcode, instruction.has
+            ahead = opcode == "bra" and target(self.sites.function, instruction) > at
+            harmless = opcode in ("prefetch", "prefetchu") or (opcode == "ld" and has("param"))
+            init = opcode == "mbarrier" and has("init")
+            plain = opcode not in ENDS and semantics_of(instruction) is not None
+            if not (ahead or harmless or init or plain):
+                return False
+        return False
+
     def elects_next(self, index: int) -> bool:
         """Whether the warp, after this instruction, elects a lane before it does anything else."""
-        return any(self._elects(at) for at in self._next(index))
-
-    def _next(self, index: int) -> list[int]:
-        """The first instruction behind that is no plain arithmetic, if it comes for sure."""
-        for at in range(index + 1, len(self.sites.code)):
-            instruction = self.sites.code[at]
+        for instruction in self.sites.code[index + 1 :]:
+            if instruction.opcode == "elect":
+                mask = self.sites.constant(instruction.operands[-1])
+                return mask is not None and mask & 0xFFFFFFFF == 0xFFFFFFFF
             semantics = None if instruction.opcode in ENDS else semantics_of(instruction)
             if semantics is None or semantics.collective:
-                return [at]
-        return []
-
-    def _elects(self, index: int) -> bool:
-        instruction = self.sites.code[index]
-        if instruction.opcode != "elect":
-            return False
-        mask = instruction.operands[-1]
-        return isinstance(mask, Immediate) and mask.value & 0xFFFFFFFF == 0xFFFFFFFF
+                return False
+        return False

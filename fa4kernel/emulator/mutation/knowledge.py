@@ -15,20 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.emulator.checks.accesses import Actor
 from fa4kernel.emulator.checks.clocks import LONE, WHOLE, Index, Ints
 from fa4kernel.emulator.checks.monitor import Monitor
 from fa4kernel.emulator.checks.records import Event
 from fa4kernel.emulator.checks.reports import Reports
-from fa4kernel.emulator.checks.shadow import MIXED, Layer, Region, Shadow
 from fa4kernel.emulator.launch import Launch
-from fa4kernel.emulator.machine.cluster_launch import PendingClusters
 from fa4kernel.emulator.machine.convoy import Convoy
 from fa4kernel.emulator.machine.machine import Machine
-from fa4kernel.emulator.machine.memory import Memory
 from fa4kernel.emulator.machine.program import Program
-from fa4kernel.emulator.machine.schedule import Schedule
-from fa4kernel.emulator.mutation.coverage import Place, place_of
+from fa4kernel.emulator.mutation.coverage import Place, place_of, whole_grid
+from fa4kernel.emulator.mutation.footprints import Footprints
 from fa4kernel.emulator.mutation.lessons import Lessons, covers
 from fa4kernel.emulator.ptx.module import Instruction
 
@@ -37,45 +33,28 @@ ACCESSES = ("shared_access", "tmem_access", "loads_issued", "store_issued", "cop
             "mmas_issued", "commits_issued", "wgmma_issued")  # fmt: skip
 
 
-def _numbered(shadow: Shadow) -> Layer:
-    """A layer that holds, for each piece, the piece's own number."""
-    ctas, pieces = shadow.writer.pieces.shape
-    layer = Layer(ctas, pieces, shadow.writer.size)
-    layer.blocks[:] = MIXED
-    layer.pieces[:] = np.arange(layer.pieces.size).reshape(layer.pieces.shape)
-    return layer
-
-
 class Listener(Monitor):
     """The checks, with an ear on what waits tell.
 
     Attributes:
         idle: places of arrivals that nobody waits for.
         passed: places of waits that somebody passed.
-        tight: places of accesses that the very next arrival or meeting of their warp orders before
-            some other access; all others are ordered by later ones as well.
         phases: barrier and phase to the clock that its completion handed on.
         waiters: barrier to the warps that wait on it.
         told: place of an arrival to the barriers it arrives on; arrivers: to the warps.
         late: places of arrivals by warps that had accessed memory before.
-        written: warp to the pieces of shared memory that its threads wrote.
-        fetched: warp to those that asynchronous work it issued has read.
+        memory: what was accessed.
     """
 
     def __init__(self, machine: Machine, reports: Reports, idle: set[Place]) -> None:
         super().__init__(machine, reports)
         self.idle = idle
         self.passed: set[Place] = set()
-        self.tight: set[Place] = set()
         self.phases: dict[tuple[int, int], Ints] = {}
         self.waiters: dict[int, set[int]] = defaultdict(set)
         self.told: dict[Place, set[int]] = defaultdict(set)
         self.arrivers: dict[Place, set[int]] = defaultdict(set)
         self.late: set[Place] = set()
-        self._numbers = _numbered(self.shared)
-        none = np.zeros(self._numbers.pieces.size, np.bool_)
-        self.written: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
-        self.fetched: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
         self._lessons = Lessons()
         self._released: dict[int, Ints] = {}
         #: Where warps wait in named barriers, and which barrier and phase tells a warp something.
@@ -85,12 +64,11 @@ class Listener(Monitor):
         self._poll: Place | None = None
         self._ending = self._freeing = False
         self._own: dict[int, list[int]] = {}
+        self.memory = Footprints(self, self._compared)
         self._listen()
 
     def _listen(self) -> None:
         acquire, release = self.clocks.acquire, self.clocks.release
-        read, write = self.accesses.read, self.accesses.write
-        unknown = self.accesses._unknown
 
         def acquiring(slots: Index, part: Any, rows: Ints) -> None:
             rows = np.broadcast_to(rows, (len(slots), rows.shape[1]))
@@ -99,32 +77,15 @@ class Listener(Monitor):
                 self._learn(slot, row, bool(one == WHOLE))
             acquire(slots, part, rows)
 
-        def reading(shadow: Shadow, region: Region, actor: Actor, *more: Any) -> None:
-            if shadow is self.shared and actor.event.agent:
-                self._note(self.fetched, region, actor)
-            read(shadow, region, actor, *more)
-
-        def writing(shadow: Shadow, region: Region, actor: Actor, *more: Any) -> None:
-            if shadow is self.shared and not actor.event.agent:
-                self._note(self.written, region, actor)
-            write(shadow, region, actor, *more)
-
         def releasing(slots: Index, part: Any) -> Ints:
             rows = release(slots, part)
             self._released.update(zip(map(int, slots), rows, strict=True))
             return rows
 
-        def comparing(actor: Actor, rows: Index, ids: Ints, proxied: bool) -> NDArray[np.bool_]:
-            self._compare(actor, rows, ids, proxied)
-            return unknown(actor, rows, ids, proxied)
-
         for name in ACCESSES:
             setattr(self, name, self._accessing(getattr(self, name)))
         self.clocks.acquire = acquiring  # type: ignore[method-assign]
         self.clocks.release = releasing  # type: ignore[method-assign]
-        self.accesses._unknown = comparing  # type: ignore[method-assign]
-        self.accesses.read = reading  # type: ignore[method-assign, assignment]
-        self.accesses.write = writing  # type: ignore[method-assign, assignment]
 
     def _accessing(self, method: Callable[..., None]) -> Callable[..., None]:
         def told(convoy: Convoy, *rest: Any, **more: Any) -> None:
@@ -135,26 +96,12 @@ class Listener(Monitor):
 
         return told
 
-    def _note(self, where: dict[int, NDArray[np.bool_]], region: Region, actor: Actor) -> None:
-        for slot, pieces in zip(actor.event.slots.tolist(), region.get(self._numbers), strict=True):
-            where[slot][pieces] = True
-
-    def _compare(self, actor: Actor, rows: Index, ids: Ints, proxied: bool) -> None:
-        """Note earlier accesses that are known, but would not be if they were any later."""
-        records = self.records
-        components = (records.seen if proxied else records.component)[ids]
-        part = actor.part if np.ndim(actor.part) == 0 else actor.part[rows]
-        slots = actor.event.slots[rows]
+    def _compared(self, slots: Index, components: Any, times: Ints) -> None:
+        """Who frees tensor memory relies on these times of these components."""
         if self._freeing:
             for slot in set(slots.tolist()):
-                theirs = components[slots == slot], records.time[ids[slots == slot]]
-                self._lessons.rely_on(slot, *theirs)
-        exact = self.clocks.known[part, slots, components] == records.time[ids]
-        mine = (components == self.clocks.whole[slots]) | (components == self.clocks.lone[slots])
-        for number in np.unique(ids[exact & ~mine & (ids != 0)]):
-            event, _ = records.origin(int(number))
-            if event is not None:
-                self.tight.add(place_of(event.instruction))
+                mine = slots == slot
+                self._lessons.rely_on(slot, components[mine], times[mine])
 
     def _learn(self, slot: int, row: Ints, whole: bool) -> None:
         place = self._poll or self._meetings.pop(slot, None)
@@ -329,10 +276,7 @@ def listen(program: Program, launch: Launch, idle: set[Place]) -> Listener:
     Args:
         idle: places of arrivals that nobody waits for.
     """
-    memory = Memory(program.context.module, program.context.function, launch)
-    pending = PendingClusters(launch)
-    wave = pending.take(launch.ctas // launch.cluster_size)
-    machine = Machine(program, launch, memory, wave, Schedule(), False, pending)
+    machine = whole_grid(Machine, program, launch)
     listener = Listener(machine, Reports("lockstep"), idle)
     machine.watch(listener)
     machine.run()

@@ -148,8 +148,6 @@ def _swap(sites: Sites, walk: _Walk, first: int, last: int) -> tuple[Edit, ...] 
         fine = before >= 0 and code[before].opcode != "bra"
         if not fine or not sites.entered_only_from(first, inside):
             return None
-        if {r.name for r in written(code[before])} & walk.names:
-            pass  # still before the arrival, which goes right behind it
         old = instruction_text(code[before])
         return Edit(before, f"{old} {arrival}"), Edit.drop(walk.arrival)
     if first != last or written(code[first]):

@@ -28,6 +28,22 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """Why a mutant survives that no rule excludes, found out by reading the kernel.
+
+    Attributes:
+        kind, change: of the mutant.
+        source: where it is, as the mutant has it.
+        why: for the page.
+    """
+
+    kind: str
+    change: str
+    source: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """A correct kernel and how to launch it.
 
@@ -39,6 +55,7 @@ class Problem:
         tolerances: for each output, by how much it may differ from the original's. More than 0
             where the order of sums depends on the schedule: an MMA in float32 is one sum with
             those that are queued behind it.
+        remarks: on survivors.
     """
 
     name: str
@@ -46,6 +63,7 @@ class Problem:
     ptx: str
     prepare: Callable[[], Prepared]
     tolerances: Sequence[float]
+    remarks: Sequence[Remark] = ()
 
 
 def load(where: str) -> Problem:

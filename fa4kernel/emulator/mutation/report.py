@@ -54,6 +54,7 @@ def _tried(tried: Tried) -> dict[str, Any]:
         "original": tried.mutant.original,
         "source": tried.mutant.source,
         "rule": tried.rule,
+        "remark": tried.remark,
         "seconds": round(tried.seconds, 3),
         **asdict(tried.outcome),
     }
@@ -92,13 +93,17 @@ def section(campaigns: Sequence[Campaign], command: str) -> str:
     for c in campaigns:
         sampled = f" (a sample, seed {c.options.seed})" if c.options.sample else ""
         lines.append(
-            f"| {c.title}{sampled} | {len(c.tried)} | {c.detected} | {c.raw:.1%} | {c.excluded} "
-            f"| {c.adjusted:.1%} | {len(c.survivors)} |"
+            f"| {c.title}{sampled} | {len(c.tried)} | {c.detected} | {_percent(c.raw)} "
+            f"| {c.excluded} | {_percent(c.adjusted)} | {len(c.survivors)} |"
         )
     for c in campaigns:
         lines += ["", *_campaign(c)]
     lines += ["", "### Rules of exclusion", "", *_rules(campaigns), END]
     return "\n".join(lines) + "\n"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
 
 
 def _campaign(c: Campaign) -> list[str]:
@@ -137,7 +142,8 @@ def _describe(tried: Tried) -> str:
     mutant = tried.mutant
     source = f" ({mutant.source})" if mutant.source else ""
     result = "" if tried.outcome.result == "survived" else f": {tried.outcome.result}"
-    return f"{mutant.name}{source}: `{_short(mutant.original)}`{result}"
+    why = f". {tried.remark}" if tried.remark else ""
+    return f"{mutant.name}{source}: `{_short(mutant.original)}`{result}{why}"
 
 
 def _short(text: str, most: int = 90) -> str:
@@ -158,7 +164,7 @@ def _rules(campaigns: Sequence[Campaign]) -> list[str]:
         for c in campaigns:
             part = sum(t.rule == name for t in c.tried) / len(c.tried)
             if part > LARGE:
-                lines += ["", f"*{name}* excludes {part:.0%} of {c.name}: {rule.more}"]
+                lines += ["", f"*{name}* excludes {_percent(part)} of {c.name}: {rule.more}"]
     return lines
 
 

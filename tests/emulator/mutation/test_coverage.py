@@ -99,9 +99,9 @@ CONSUMER:"""
 def test_accesses_of_threads_are_noted_by_warp() -> None:
     found = heard()
     bytes_of_slots = range(1024 + 32, 1024 + 288, 4)
-    (writer,) = found.written
-    assert found.written[writer].nonzero()[0].tolist() == [b // 4 for b in bytes_of_slots]
-    assert not found.fetched
+    (writer,) = found.memory.written
+    assert found.memory.written[writer].nonzero()[0].tolist() == [b // 4 for b in bytes_of_slots]
+    assert not found.memory.fetched
     arrivers = by_line(found.arrivers)
     assert arrivers[47] == {0} and arrivers[68] == {1}
     assert lines(found.late) == {47, 68}

@@ -39,7 +39,8 @@ def test_section_names_every_survivor_and_every_kind(campaign: Campaign) -> None
         assert tried.mutant.name in text
     for tried in campaign.tried:
         assert f"| {tried.mutant.kind} |" in text
-    assert f"{campaign.raw:.1%}" in text and f"{campaign.adjusted:.1%}" in text
+    assert f"{100 * campaign.raw:.1f} %" in text
+    assert f"{100 * campaign.adjusted:.1f} %" in text
 
 
 def test_section_takes_the_place_of_the_old_one(campaign: Campaign, tmp_path: Path) -> None:
