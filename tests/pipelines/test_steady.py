@@ -136,6 +136,7 @@ def test_reuse_agrees_where_many_tiles_have_a_few_blocks_only(name: str) -> None
     assert_reuse_agrees(*MANY[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_reuse_agrees_with_every_cta_at_real_shared_memories(name: str) -> None:
     assert_reuse_agrees(*SHARED[name])
