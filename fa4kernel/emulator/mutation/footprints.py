@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.emulator.checks.accesses import Actor
-from fa4kernel.emulator.checks.clocks import Index, Ints
+from fa4kernel.emulator.checks.clocks import OPEN, Index, Ints
 from fa4kernel.emulator.checks.monitor import Monitor
+from fa4kernel.emulator.checks.records import Event
 from fa4kernel.emulator.checks.shadow import MIXED, Layer, Region, Shadow
 from fa4kernel.emulator.mutation.coverage import Place, place_of
 
@@ -37,11 +39,46 @@ class Footprints:
         none = np.zeros(self._numbers.pieces.size, np.bool_)
         self.written: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
         self.fetched: dict[int, NDArray[np.bool_]] = defaultdict(none.copy)
+        #: By component, the times of its accesses; and since when one is open.
+        self._times: dict[int, list[int]] = defaultdict(list)
+        self._open: dict[int, int] = {}
         self._listen()
 
+    def substance(self, row: Ints) -> Ints:
+        """A clock without what is only time: warps are known up to their last access before.
+
+        Who knows of a later time of a warp, in which that warp accessed nothing, knows no more.
+        """
+        clocks, found = self.monitor.clocks, row.copy()
+        for component in range(2 * clocks.units):
+            for known in (component, component + clocks.through):
+                time = int(row[known])
+                if time < self._open.get(component, OPEN):
+                    at = bisect_right(self._times[component], time)
+                    found[known] = self._times[component][at - 1] if at else 0
+        return found
+
+    def _remembered(self, event: Event, numbers: Ints) -> None:
+        """Note the times of new accesses; of one under way, when it began."""
+        records, clocks = self.monitor.records, self.monitor.clocks
+        components, times = records.component[numbers].tolist(), records.time[numbers].tolist()
+        slots = event.slots.tolist() if len(event.slots) == len(numbers) else [None] * len(numbers)
+        for component, time, slot in zip(components, times, slots, strict=True):
+            if time == OPEN:
+                since = 0 if slot is None else int(clocks.time[slot])
+                self._open[component] = min(since, self._open.get(component, OPEN))
+            elif time not in self._times[component][-1:]:
+                insort(self._times[component], time)
+
     def _listen(self) -> None:
-        accesses = self.monitor.accesses
+        accesses, records = self.monitor.accesses, self.monitor.records
         read, write, unknown = accesses.read, accesses.write, accesses._unknown
+        add = records.add
+
+        def adding(event: Event, *given: Any, **more: Any) -> NDArray[np.int32]:
+            numbers = add(event, *given, **more)
+            self._remembered(event, numbers)
+            return numbers
 
         def reading(shadow: Shadow, region: Region, actor: Actor, *more: Any) -> None:
             if shadow is self.monitor.shared and actor.event.agent:
@@ -60,6 +97,7 @@ class Footprints:
         accesses.read = reading  # type: ignore[method-assign, assignment]
         accesses.write = writing  # type: ignore[method-assign, assignment]
         accesses._unknown = comparing  # type: ignore[method-assign]
+        records.add = adding  # type: ignore[method-assign]
 
     def _note(self, where: dict[int, NDArray[np.bool_]], region: Region, actor: Actor) -> None:
         for slot, pieces in zip(actor.event.slots.tolist(), region.get(self._numbers), strict=True):

@@ -69,6 +69,7 @@ class Listener(Monitor):
 
     def _listen(self) -> None:
         acquire, release = self.clocks.acquire, self.clocks.release
+        check_init = self.barriers.check_init
 
         def acquiring(slots: Index, part: Any, rows: Ints) -> None:
             rows = np.broadcast_to(rows, (len(slots), rows.shape[1]))
@@ -82,10 +83,18 @@ class Listener(Monitor):
             self._released.update(zip(map(int, slots), rows, strict=True))
             return rows
 
+        def checking(rows: Index, slots: Index, *rest: Any) -> None:
+            components, times = self.barriers.init_component[rows], self.barriers.init_time[rows]
+            for slot in set(slots.tolist()):
+                mine = slots == slot
+                self._lessons.rely_on(slot, components[mine], times[mine])
+            check_init(rows, slots, *rest)
+
         for name in ACCESSES:
             setattr(self, name, self._accessing(getattr(self, name)))
         self.clocks.acquire = acquiring  # type: ignore[method-assign]
         self.clocks.release = releasing  # type: ignore[method-assign]
+        self.barriers.check_init = checking  # type: ignore[method-assign, assignment]
 
     def _accessing(self, method: Callable[..., None]) -> Callable[..., None]:
         def told(convoy: Convoy, *rest: Any, **more: Any) -> None:
@@ -108,17 +117,21 @@ class Listener(Monitor):
         known = self.clocks.known[LONE, slot]
         lesson = None
         if place is not None:
-            told = row.copy()
+            told = self.memory.substance(row)
             told[self._own.get(slot, [])] = 0
+            told[self._components(slot)] = 0
             lesson = place, told
         self._lessons.hear(slot, row, known, whole, self._source.get(slot), lesson)
 
     def _tell(self, slot: int, barrier: Hashable) -> None:
         """A warp has arrived at a phase of a barrier."""
+        self._lessons.tell(slot, self._released[slot], self._components(slot), barrier)
+
+    def _components(self, slot: int) -> Index:
+        """Components of what a warp itself does."""
         clocks = self.clocks
         mine = np.array([clocks.whole[slot], clocks.lone[slot]])
-        own = np.concatenate([mine, mine + clocks.through, [clocks.polls[slot]]])
-        self._lessons.tell(slot, self._released[slot], own, barrier)
+        return np.concatenate([mine, mine + clocks.through, [clocks.polls[slot]]])
 
     def _relies(self, slots: Iterable[int]) -> None:
         self._lessons.rely(slots)
@@ -231,8 +244,10 @@ class Listener(Monitor):
         """Warps go on after a named barrier."""
         for slot, *meeting in self._at(slots, numbers, generations):
             self._source[slot] = ("named", *meeting)
+        components = self.rendezvous._generations(self.machine.ctas_of(slots), numbers)
+        self._own = {int(s): [int(c)] for s, c in zip(slots, components, strict=True)}
         super().named_passed(slots, numbers, generations)
-        self._source = {}
+        self._source, self._own = {}, {}
 
     def _at(
         self, slots: Index, numbers: NDArray[np.int64], generations: NDArray[np.int64]
