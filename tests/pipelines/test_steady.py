@@ -130,6 +130,7 @@ def test_reuse_agrees_where_tiles_have_a_few_blocks_only(name: str) -> None:
     assert_reuse_agrees(*FEW[name])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_reuse_agrees_where_many_tiles_have_a_few_blocks_only(name: str) -> None:
@@ -142,6 +143,7 @@ def test_reuse_agrees_with_every_cta_at_real_shared_memories(name: str) -> None:
     assert_reuse_agrees(*SHARED[name])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_reuse_agrees_within_one_percent_on_whole_problems(name: str) -> None:

@@ -167,7 +167,8 @@ RULES: dict[str, Rule] = {
     ),
     "known anyway": Rule(
         "without this wait, all threads would know the same, by the clocks of the checks, whenever "
-        "they access memory: what it tells reaches them in other ways",
+        "they access memory: what it tells reaches them in other ways (the phase itself aside, "
+        "which the checks of phases look after)",
         _needless,
     ),
     "later barrier": Rule(
