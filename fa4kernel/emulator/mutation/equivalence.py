@@ -167,8 +167,7 @@ RULES: dict[str, Rule] = {
     ),
     "known anyway": Rule(
         "without this wait, all threads would know the same, by the clocks of the checks, whenever "
-        "they access memory: what it tells reaches them in other ways (the phase itself aside, "
-        "which the checks of phases look after)",
+        "they access memory: what it tells reaches them in other ways",
         _needless,
     ),
     "later barrier": Rule(
