@@ -45,6 +45,8 @@ class Usage:
             bytes.
         inits: place of an ``mbarrier.init`` to the barriers it made.
         meetings: named barrier (CTA, number) to the places where warps come to it.
+        waiters: barrier to the warps that wait on it.
+        told: place of an arrival to the mbarriers it arrives on; arrivers: to the warps.
     """
 
     ran: set[int] = field(default_factory=set)
@@ -53,6 +55,9 @@ class Usage:
     counts: dict[Place, set[Phase]] = field(default_factory=lambda: defaultdict(set))
     inits: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
     meetings: dict[tuple[int, int], set[Place]] = field(default_factory=lambda: defaultdict(set))
+    waiters: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    told: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
+    arrivers: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def last_awaited(self) -> dict[int, int]:
         """Of each barrier that somebody waits on, the last phase that is waited for."""
@@ -88,6 +93,21 @@ class _Watcher:
         found = set(zip(index.tolist(), phases.tolist(), strict=True))
         self.usage.awaited |= found
         self.usage.polls[place_of(instruction)] |= found
+        for barrier, slot in zip(index.tolist(), (lanes // 32).tolist(), strict=True):
+            self.usage.waiters[barrier].add(slot)
+
+    def arrive(
+        self,
+        convoy: Convoy,
+        lanes: NDArray[np.intp],
+        index: NDArray[np.intp],
+        count: Any,
+        expect: Any,
+        instruction: Instruction,
+    ) -> None:
+        """Threads arrive, or announce bytes."""
+        self.usage.told[place_of(instruction)].update(index.tolist())
+        self.usage.arrivers[place_of(instruction)].update((lanes // 32).tolist())
 
     def barrier_init(
         self,
@@ -130,6 +150,7 @@ class CoveredMachine(Machine):
             slots: NDArray[np.intp], numbers: NDArray[np.int64], *rest: Any
         ) -> NDArray[np.int64]:
             place = place_of(rest[-1])
+            usage.arrivers[place].update(slots.tolist())
             for cta, number in zip(self.ctas_of(slots).tolist(), numbers.tolist(), strict=True):
                 usage.meetings[cta, number].add(place)
             return arrive(slots, numbers, *rest)

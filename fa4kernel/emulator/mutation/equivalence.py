@@ -74,24 +74,24 @@ def _later(mutant: Mutant, evidence: Evidence) -> bool:
 
 def _others_fence(mutant: Mutant, evidence: Evidence) -> bool:
     """Who reads what was written before the fence waits for another arrival behind it."""
-    code, heard = evidence.sites.code, evidence.heard
+    code, heard, usage = evidence.sites.code, evidence.heard, evidence.usage
     if mutant.kind != "moved arrival":
         return False
     fence = min(edit.index for edit in mutant.edits)
     if code[fence].opcode != "fence" or not code[fence].has("proxy"):
         return False
     behind = evidence.arrivals_behind(fence, but=mutant.index)
-    told = {barrier for place in behind for barrier in heard.told[place]}
-    written = [heard.memory.written[slot] for slot in heard.arrivers[evidence.place(mutant)]]
+    told = {barrier for place in behind for barrier in usage.told[place]}
+    written = [heard.memory.written[slot] for slot in usage.arrivers[evidence.place(mutant)]]
     readers = [
         slot
         for slot, pieces in heard.memory.fetched.items()
         if any((pieces & each).any() for each in written)
     ]
-    mine = heard.told[evidence.place(mutant)]
+    mine = usage.told[evidence.place(mutant)]
     return all(
-        any(slot in heard.waiters[b] for b in told - mine)
-        and not any(slot in heard.waiters[b] for b in mine)
+        any(slot in usage.waiters[b] for b in told - mine)
+        and not any(slot in usage.waiters[b] for b in mine)
         for slot in readers
     )
 
@@ -114,7 +114,7 @@ def _renamed(mutant: Mutant, evidence: Evidence) -> bool:
 
 
 def _only_began(mutant: Mutant, evidence: Evidence) -> bool:
-    if mutant.kind != "moved arrival" or evidence.place(mutant) not in evidence.heard.arrivers:
+    if mutant.kind != "moved arrival" or evidence.place(mutant) not in evidence.usage.arrivers:
         return False
     return evidence.place(mutant) not in evidence.heard.late
 
@@ -167,7 +167,8 @@ RULES: dict[str, Rule] = {
     ),
     "known anyway": Rule(
         "without this wait, all threads would know the same, by the clocks of the checks, whenever "
-        "they access memory: what it tells reaches them in other ways",
+        "they access memory: what it tells reaches them in other ways (the phase itself aside, "
+        "which the checks of phases look after)",
         _needless,
     ),
     "later barrier": Rule(

@@ -47,16 +47,25 @@ class Footprints:
     def substance(self, row: Ints) -> Ints:
         """A clock without what is only time: warps are known up to their last access before.
 
-        Who knows of a later time of a warp, in which that warp accessed nothing, knows no more.
+        Who knows of a later time of a warp, in which that warp accessed nothing, knows no more; nor
+        does who knows of bytes that landed in a phase in which none did.
         """
         clocks, found = self.monitor.clocks, row.copy()
+        landed = [phase - 1 for phase in self.monitor.barriers._component.values()]
         for component in range(2 * clocks.units):
             for known in (component, component + clocks.through):
-                time = int(row[known])
-                if time < self._open.get(component, OPEN):
-                    at = bisect_right(self._times[component], time)
-                    found[known] = self._times[component][at - 1] if at else 0
+                found[known] = self._last(component, int(row[known]))
+        for component in landed:
+            if component < len(row):
+                found[component] = self._last(component, int(row[component]))
         return found
+
+    def _last(self, component: int, time: int) -> int:
+        """The time of the last access of a component until some time; that time, if one is open."""
+        if time >= self._open.get(component, OPEN):
+            return time
+        at = bisect_right(self._times[component], time)
+        return self._times[component][at - 1] if at else 0
 
     def _remembered(self, event: Event, numbers: Ints) -> None:
         """Note the times of new accesses; of one under way, when it began."""

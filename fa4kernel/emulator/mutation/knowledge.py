@@ -40,8 +40,6 @@ class Listener(Monitor):
         idle: places of arrivals that nobody waits for.
         passed: places of waits that somebody passed.
         phases: barrier and phase to the clock that its completion handed on.
-        waiters: barrier to the warps that wait on it.
-        told: place of an arrival to the barriers it arrives on; arrivers: to the warps.
         late: places of arrivals by warps that had accessed memory before.
         memory: what was accessed.
     """
@@ -51,9 +49,6 @@ class Listener(Monitor):
         self.idle = idle
         self.passed: set[Place] = set()
         self.phases: dict[tuple[int, int], Ints] = {}
-        self.waiters: dict[int, set[int]] = defaultdict(set)
-        self.told: dict[Place, set[int]] = defaultdict(set)
-        self.arrivers: dict[Place, set[int]] = defaultdict(set)
         self.late: set[Place] = set()
         self._lessons = Lessons()
         self._released: dict[int, Ints] = {}
@@ -176,9 +171,8 @@ class Listener(Monitor):
         """Listen to a wait for an mbarrier."""
         self._own = defaultdict(list)
         for barrier, slot in {*zip(index.tolist(), (lanes // 32).tolist(), strict=True)}:
-            self.waiters[barrier].add(slot)
             component = int(self.barriers.phase[self.barriers.row[barrier]])
-            self._own[slot] += [component - 1, component]
+            self._own[slot].append(component)
             self._source[slot] = barrier, int(self.machine.barriers.phase[barrier]) - 1
         if passed.any():
             self.passed.add(place_of(instruction))
@@ -195,9 +189,8 @@ class Listener(Monitor):
         expect: Any,
         instruction: Instruction,
     ) -> None:
-        """Note who arrives where."""
+        """A warp arrives on an mbarrier; who waits there will be told what it knows."""
         place, slots = place_of(instruction), (lanes // 32).tolist()
-        self.told[place].update(index.tolist())
         self._arrived(place, set(slots))
         phases = self.machine.barriers.phase[index].tolist()
         super().arrive(convoy, lanes, index, count, expect, instruction)
@@ -210,7 +203,6 @@ class Listener(Monitor):
             self._tell(slot, tuple(phase))
 
     def _arrived(self, place: Place, slots: set[int]) -> None:
-        self.arrivers[place] |= slots
         if slots & self._accessed:
             self.late.add(place)
 
@@ -279,9 +271,8 @@ class Listener(Monitor):
         mine, its = self.phases.get((barrier, phase)), self.phases.get((other, phase))
         if mine is None or its is None:
             return False
-        mine = mine.copy()
-        component = int(self.barriers.phase[self.barriers.row[barrier]])
-        mine[component - 1 : component + 1] = 0
+        mine = self.memory.substance(mine)
+        mine[int(self.barriers.phase[self.barriers.row[barrier]])] = 0
         return covers(its, mine)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fa4kernel.emulator.mutation.problem import Prepared, Problem
+from fa4kernel.emulator.mutation.problem import Prepared, Problem, Remark
 from tests.official.cases import FORWARD, Case
 from tests.official.compile import compiled
 from tests.official.inputs import draw, problem, results
@@ -17,6 +17,33 @@ from tests.official.launches import launches
 from tests.official.problem import Floats
 from tests.official.reference import Errors, reference
 from tests.official.run import Outcome, _lse_error
+
+#: What reading the kernel tells about survivors.
+REMARKS = {
+    "single": Remark(
+        "wait",
+        "dropped",
+        "flash_fwd_sm100.py:3197",
+        "The wait for a slot of keys just before it tells of the same MMAs: Q0 was last read "
+        "before the MMAs whose commit gave that slot back. This wait tells of newer MMAs, too, on "
+        "which nothing depends.",
+    ),
+    "pair": Remark(
+        "named barrier",
+        "sync → arrive",
+        "flash_fwd_sm100.py:1375",
+        "Softmax warps of the odd CTA would not hear that the MMA warp of their own CTA has "
+        "allocated tensor memory. But the pair allocates together, and the MMA warp of the even "
+        "CTA, for whose commits they wait, knows.",
+    ),
+    "causal": Remark(
+        "wait",
+        "on the next barrier",
+        "flash_fwd_sm100.py:2458",
+        "The softmax warps of the first tile wait for the scores of the second, which come later; "
+        "those of the second wait for the P of the first, which is written after that wait.",
+    ),
+}
 
 
 def single() -> Problem:
@@ -63,4 +90,5 @@ def _official(name: str, title: str, case: Case) -> Problem:
         return Prepared(launch, outputs, problems)
 
     tolerances = [2.0**-6, 1e-3] if case.variant.lse else [2.0**-6]
-    return Problem(name, f"official FA4, {title}", kernels["forward"].ptx, prepare, tolerances)
+    title = f"official FA4, {title}"
+    return Problem(name, title, kernels["forward"].ptx, prepare, tolerances, (REMARKS[name],))

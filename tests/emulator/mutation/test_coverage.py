@@ -74,6 +74,14 @@ def test_inits_and_meetings_are_told_by_line() -> None:
     assert usage.used == {*FULL, *EMPTY}
 
 
+def test_who_waits_and_who_arrives_is_told_by_warp() -> None:
+    usage = used()
+    told, arrivers = by_line(usage.told), by_line(usage.arrivers)
+    assert arrivers == {26: {0, 1}, 47: {0}, 68: {1}}
+    assert told == {47: {*FULL}, 68: {*EMPTY}}
+    assert usage.waiters == {**{b: {1} for b in FULL}, **{b: {0} for b in EMPTY}}
+
+
 def test_every_wait_of_the_ring_tells_something_that_is_relied_on() -> None:
     assert heard().needless == set()
 
@@ -102,6 +110,4 @@ def test_accesses_of_threads_are_noted_by_warp() -> None:
     (writer,) = found.memory.written
     assert found.memory.written[writer].nonzero()[0].tolist() == [b // 4 for b in bytes_of_slots]
     assert not found.memory.fetched
-    arrivers = by_line(found.arrivers)
-    assert arrivers[47] == {0} and arrivers[68] == {1}
     assert lines(found.late) == {47, 68}
