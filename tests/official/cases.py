@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.official.variant import KV_HEADS, Variant
+from fa4kernel.official.variant import KV_HEADS, Variant
 
 Window = tuple[int | None, int | None]
 

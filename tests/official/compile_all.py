@@ -1,7 +1,7 @@
 """Compiles the variants of all cases into the cache: ``python -m tests.official.compile_all``."""
 
+from fa4kernel.official.compile import compiled, missing
 from tests.official.cases import ALL
-from tests.official.compile import compiled, missing
 
 
 def main() -> None:

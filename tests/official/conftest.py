@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def official():
     """Runs a case on the official kernel; the test is skipped where that can't be compiled."""
-    from tests.official.compile import missing
+    from fa4kernel.official.compile import missing
 
     if reason := missing():
         pytest.skip(reason)

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fa4kernel.official.problem import Array, Floats, Problem
 from fa4sim.numerics import from_bits16, to_bits16
 from tests.official.cases import Case
-from tests.official.problem import Array, Floats, Problem
 
 _TORCH_FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 _UNWRITTEN = 0x7FFF  # a NaN in both 16-bit formats

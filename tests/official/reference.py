@@ -17,10 +17,10 @@ import torch.nn.functional as functional
 from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from fa4kernel.official.problem import Floats
 from fa4sim.numerics import attention_float64, mask_matrix
 from tests.official.cases import Case
 from tests.official.inputs import Inputs, decode, draw, encode
-from tests.official.problem import Floats
 
 RELATIVE = 1.2
 """Largest relative error, in multiples of the other implementation's."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fa4kernel.emulator import emulate
+from fa4kernel.official.compile import compiled
+from fa4kernel.official.launches import launches
+from fa4kernel.official.problem import Floats
 from tests.official.cases import Case
-from tests.official.compile import compiled
 from tests.official.inputs import draw, problem, results
-from tests.official.launches import launches
-from tests.official.problem import Floats
 from tests.official.reference import LARGEST, LSE, RELATIVE, Errors, Reference, reference
 
 

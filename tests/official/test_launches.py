@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.official import cases, facts, layouts
-from tests.official.facts import Argument
+from fa4kernel.official import facts, layouts
+from fa4kernel.official.facts import Argument
+from fa4kernel.official.views import Divmod, View
+from fa4kernel.official.views import encode as encode_argument
+from tests.official import cases
 from tests.official.inputs import decode, draw, encode, problem, results
 from tests.official.reference import Errors, reference
-from tests.official.views import Divmod, View
-from tests.official.views import encode as encode_argument
 
 IR = """
 !memref = !cute.memref<f32, gmem, "((4,?),?):((?{i64},1),?{i64 div=8})">

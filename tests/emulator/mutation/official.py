@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fa4kernel.emulator.mutation.problem import Prepared, Problem, Remark
+from fa4kernel.official.compile import compiled
+from fa4kernel.official.launches import launches
+from fa4kernel.official.problem import Floats
 from tests.official.cases import FORWARD, Case
-from tests.official.compile import compiled
 from tests.official.inputs import draw, problem, results
-from tests.official.launches import launches
-from tests.official.problem import Floats
 from tests.official.reference import Errors, reference
 from tests.official.run import Outcome, _lse_error
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.official.variant import KV_HEADS, TILE, Variant
+from fa4kernel.official.variant import KV_HEADS, TILE, Variant
 
 Array = NDArray[Any]
 Ints = NDArray[np.int32]
@@ -77,17 +77,17 @@ class Problem:
         """Sequences."""
         if self.cu_seqlens_q is not None:
             return len(self.cu_seqlens_q) - 1
-        return self.q.shape[0]
+        return int(self.q.shape[0])
 
     @property
     def heads(self) -> int:
         """Query heads."""
-        return self.q.shape[-2]
+        return int(self.q.shape[-2])
 
     @property
     def kv_heads(self) -> int:
         """Key heads."""
-        return self.k.shape[-2]
+        return int(self.k.shape[-2])
 
     @property
     def tile_heads(self) -> int:

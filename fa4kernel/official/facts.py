@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.official.layouts import Tree, parse_layout
+from fa4kernel.official.layouts import Tree, parse_layout
 
 Kind = Literal["extents", "tensor", "map", "f32", "i32", "divmod", "pointer", "unread"]
 

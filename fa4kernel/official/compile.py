@@ -1,7 +1,8 @@
 """Compiling the official kernel: PTX and launch facts of a variant, kept in the user's cache.
 
-The package runs in a process of its own, by the interpreter that ``FA4_PYTHON`` names (this one
-if unset). What it makes is the package authors' code and stays outside the repository, under
+The package runs in a process of its own, by the interpreter that ``FA4_PYTHON`` names; if unset,
+by that of ``.venv-official`` in the current directory (``make official`` builds it), or
+this one. What it makes is the package authors' code and stays outside the repository, under
 ``FA4_CACHE`` or the user's cache directory, by variant and by package versions.
 """
 
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tests.official import facts
-from tests.official.variant import Variant
+from fa4kernel.official import facts
+from fa4kernel.official.variant import Variant
 
 WORKER = Path(__file__).with_name("worker.py")
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels", "torch")
@@ -47,8 +48,11 @@ class Kernel:
 
 
 def interpreter() -> str:
-    """The Python that has the official package."""
-    return os.environ.get("FA4_PYTHON", sys.executable)
+    """The Python that has the official package; see the module."""
+    if named := os.environ.get("FA4_PYTHON"):
+        return named
+    beside = Path(".venv-official", "bin", "python")
+    return str(beside.absolute()) if beside.exists() else sys.executable
 
 
 @lru_cache
@@ -68,8 +72,9 @@ def missing(python: str | None = None) -> str | None:
         return f"the Python {python} does not run: {error}"
     if absent:
         return (
-            f"{', '.join(absent)} not installed in {python}: pip install "
-            "flash-attn-4==4.0.0b27, or set FA4_PYTHON to an interpreter that has it"
+            f"the official kernel needs {', '.join(absent)}, not installed in {python}: "
+            "pip install 'fa4sim[official]' in an environment of its own (from a clone, "
+            "`make official` builds .venv-official), and set FA4_PYTHON to its interpreter"
         )
     return None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.official.problem import L2_BYTES, Ints, Problem
-from tests.official.views import Divmod, View
+from fa4kernel.official.problem import L2_BYTES, Ints, Problem
+from fa4kernel.official.views import Divmod, View
 
 Grid = tuple[int, int, int]
 Parameters = list[Any]
@@ -97,8 +97,8 @@ def _longest_first(problem: Problem, clc: bool) -> tuple[Parameters, Grid]:
 def _loaded_keys(problem: Problem) -> int:
     """Keys of a sequence as the host function sees them."""
     if problem.page_table is not None:
-        return problem.k.shape[1] * problem.page_table.shape[1]
-    return problem.k.shape[-3]
+        return int(problem.k.shape[1] * problem.page_table.shape[1])
+    return int(problem.k.shape[-3])
 
 
 def _single_tile_varlen(problem: Problem, metadata: dict[str, Ints]) -> tuple[Parameters, Grid]:
@@ -134,7 +134,7 @@ def _varlen(problem: Problem, metadata: dict[str, Ints]) -> Parameters:
 
 def _total_q(problem: Problem) -> int:
     """Query rows of all sequences, as packed."""
-    return problem.q.size // (problem.q.shape[-1] * problem.heads) * problem.pack_ratio
+    return int(problem.q.size) // int(problem.q.shape[-1] * problem.heads) * problem.pack_ratio
 
 
 def _most_tiles(problem: Problem) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from fa4kernel.emulator.launch import Launch
-from tests.official.compile import Kernel
-from tests.official.facts import Facts
-from tests.official.problem import Ints, Problem
-from tests.official.schedulers import Grid, schedule, uses_clc
-from tests.official.views import Divmod, View, encode
+from fa4kernel.official.compile import Kernel
+from fa4kernel.official.facts import Facts
+from fa4kernel.official.problem import Ints, Problem
+from fa4kernel.official.schedulers import Grid, schedule, uses_clc
+from fa4kernel.official.views import Divmod, View, encode
 
 LOG2_E = math.log2(math.e)
 
@@ -27,7 +27,7 @@ def launches(problem: Problem, kernels: Mapping[str, Kernel]) -> Iterator[tuple[
 
     Args:
         problem: the call; its outputs are written by the launches.
-        kernels: from :func:`tests.official.compile.compiled`.
+        kernels: from :func:`fa4kernel.official.compile.compiled`.
     """
     problem.check()
     metadata: dict[str, Ints] = {}
@@ -98,7 +98,7 @@ def _forward(problem: Problem, metadata: dict[str, Ints], facts: Facts) -> Launc
     descales = [_view(a, (0, 1)) for a in p.descales or ()]
     tiles, grid = schedule(p, metadata)
     assert facts.cluster == (p.cluster, 1, 1), (facts.cluster, p.cluster)
-    optional = [
+    optional: list[Any] = [
         *(q, k, value, out, lse),
         *lengths,
         _view(p.page_table, (0, 1)),
@@ -108,7 +108,7 @@ def _forward(problem: Problem, metadata: dict[str, Ints], facts: Facts) -> Launc
         _view(p.sink, (0,)),
         *descales,
     ]
-    values = [value for value in optional if value is not None]
+    values: list[Any] = [value for value in optional if value is not None]
     values += [None, None, *tiles, p.splits]
     names = ("num_splits", "semaphore", "heads_in_l2")
     values += [View.of(metadata[name], (0,)) for name in names if name in metadata]

@@ -6,9 +6,12 @@ No GPU is needed: the tensors are PyTorch's fake ones, and the compiler is told 
 PTX and the intermediate representation stay in DIRECTORY.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
+from typing import Any
 
 SMS = 148  # of a B200; only the size of a persistent grid, which the launch may choose smaller
 SEQUENCES = 3
@@ -19,17 +22,19 @@ ROWS = {"one tile": 128, "two tiles": 256, "many": 2048}
 class Hardware:
     """Stands in for the DSL's question to the driver."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def get_device_multiprocessor_count(self):
+    def get_device_multiprocessor_count(self) -> int:
+        """SMs of the GPU."""
         return SMS
 
-    def get_max_active_clusters(self, cluster_size, *args, **kwargs):
+    def get_max_active_clusters(self, cluster_size: int, *args: Any, **kwargs: Any) -> int:
+        """Clusters that run at the same time."""
         return SMS // cluster_size
 
 
-def compile_variant(v):
+def compile_variant(v: dict[str, Any]) -> None:
     """Compile the variant described by the dictionary ``v``."""
     import cutlass.utils
     import cutlass.utils.hardware_info
@@ -46,7 +51,7 @@ def compile_variant(v):
         "e5m2": torch.float8_e5m2,
     }
 
-    def empty(*shape, dtype=dtypes[v["dtype"]]):
+    def empty(*shape: int, dtype: torch.dtype = dtypes[v["dtype"]]) -> Any:
         return torch.empty(*shape, dtype=dtype, device="cuda")
 
     heads_kv = 2
@@ -54,9 +59,9 @@ def compile_variant(v):
     pack = v["ratio"] > 1 if v["pack"] is None else v["pack"]
     seqlen_q = max(1, ROWS[v["rows"]] // (v["ratio"] if pack else 1))
     seqlen_k = 8192 if v["long"] else 2048
-    options = {}
+    options: dict[str, Any] = {}
     with FakeTensorMode():
-        ints = {"dtype": torch.int32}
+        ints: dict[str, Any] = {"dtype": torch.int32}
         shape_q = (SEQUENCES * seqlen_q,) if v["varlen_q"] else (SEQUENCES, seqlen_q)
         shape_k = (SEQUENCES * seqlen_k,) if v["varlen_k"] else (SEQUENCES, seqlen_k)
         if v["pages"]:
@@ -96,7 +101,7 @@ def compile_variant(v):
         )
 
 
-def main():
+def main() -> None:
     """Read the command line, set the compiler's environment, compile."""
     v = json.loads(sys.argv[1])
     os.environ.update(

@@ -2,7 +2,7 @@
 
 A tensor becomes a pointer, the extents and the strides that were not known at compile time; a
 tensor behind a TMA map becomes its extents alone, beside the map. Which numbers are 32 and which
-are 64 bits wide stands in the kernel's :class:`~tests.official.facts.Argument`.
+are 64 bits wide stands in the kernel's :class:`~fa4kernel.official.facts.Argument`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from fa4kernel.emulator.launch import Struct
 from fa4kernel.emulator.tensor.tensor_map import TensorMap
-from tests.official.facts import Argument
-from tests.official.layouts import Tree, at, leaves, step_path
-from tests.official.problem import Array
+from fa4kernel.official.facts import Argument
+from fa4kernel.official.layouts import Tree, at, leaves, step_path
+from fa4kernel.official.problem import Array
 
 ELEMENTS = {"bf16": "bf16", "f16": "f16", "f32": "f32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 """Element types of maps: the DSL's name, the emulator's."""
