@@ -15,6 +15,7 @@ from fa4kernel.cli.files import Complaint, LaunchFile, read_ptx
 from fa4kernel.emulator import DeadlockError, Emulation, EmulationError
 from fa4kernel.emulator.emulate import CHECKS
 from fa4kernel.emulator.emulate import emulate as run
+from fa4kernel.emulator.machine.adversary import WAYS, schedule_of
 from fa4kernel.emulator.tracing.progress import Report
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.options import examples, json_option
@@ -47,7 +48,8 @@ ENDINGS = (".pftrace", ".png", ".svg")
     default="lockstep",
     show_default=True,
     metavar="NAME",
-    help="Who goes next: lockstep (fast), or a number: random from that seed, always the same.",
+    help="Who goes next: lockstep (fast); a number: random from that seed, always the same; or "
+    '"delay X" or "hurry X", where X is tma, tma_store, cp_async, tensor, wgmma, warp 3 or cta 1.',
 )
 @click.option(
     "--checks",
@@ -137,12 +139,12 @@ def _launch(path: str) -> LaunchFile:
         raise BadInput(str(complaint)) from None
 
 
-def _schedule(text: str) -> str | int:
-    if text == "lockstep":
-        return text
-    if text.isdecimal():
-        return int(text)
-    raise BadInput(f"--schedule {text!r}: give lockstep, or a number from 0 on as a seed")
+def _schedule(text: str) -> str:
+    try:
+        schedule_of(text)
+    except ValueError:
+        raise BadInput(f"--schedule {text!r}: give {WAYS}") from None
+    return text
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from fa4kernel.emulator.checks.monitor import Monitor
 from fa4kernel.emulator.checks.reports import Reports
 from fa4kernel.emulator.errors import EmulationError
 from fa4kernel.emulator.launch import Launch, check_launch
+from fa4kernel.emulator.machine.adversary import schedule_of
 from fa4kernel.emulator.machine.cluster_launch import PendingClusters
 from fa4kernel.emulator.machine.machine import Machine
 from fa4kernel.emulator.machine.memory import Memory
 from fa4kernel.emulator.machine.program import Context, Program
-from fa4kernel.emulator.machine.schedule import RandomSchedule, Schedule
 from fa4kernel.emulator.parallel import SharedMemory, clusters_talk, is_possible, share_out
 from fa4kernel.emulator.ptx import parse
 from fa4kernel.emulator.ptx.module import Module
@@ -83,7 +83,10 @@ def emulate(
     Args:
         ptx: the text of a module, or a parsed one, or what :func:`decode` makes of it.
         launch: grid, block, shared memory, arguments.
-        schedule: "lockstep", or a seed for a random order.
+        schedule: "lockstep"; a seed for a random order; or an adversary, which delays or hurries
+            one thing as much as the rules allow: "delay" or "hurry" and one of "tma", "tma_store",
+            "cp_async", "tensor", "wgmma", "warp 3" (of every CTA), "cta 1" (of those that run at
+            the same time), and perhaps "seed 7" for the order of the rest.
         arithmetic: "fast" (MMAs in float32) or "faithful" (rounded as hardware does).
         checks: "default", "off", or "strict-isa", which adds advisories where a kernel relies on
             what hardware does and the manual does not promise.
@@ -102,10 +105,11 @@ def emulate(
         DeadlockError: nothing can go on.
         EmulationError: the kernel did something undefined, or ``most_steps`` did not suffice. Its
             ``hazards`` and ``trace`` are what was found and recorded before.
-        ValueError: there are no such checks, or no such CTAs to trace.
+        ValueError: there are no such checks, no such schedule, or no such CTAs to trace.
     """
     if checks not in CHECKS:
         raise ValueError(f"checks={checks!r}: give one of {', '.join(CHECKS)}")
+    schedule_of(schedule)  # a schedule that doesn't exist is told before anything is read
     started = time.perf_counter()
     program = ptx if isinstance(ptx, Program) else decode(ptx, launch)
     check_launch(launch, program.context.function.directives)
@@ -125,10 +129,7 @@ def emulate(
 
     def work(part: int) -> Emulation:
         """Run one part of the clusters."""
-        if schedule == "lockstep":
-            order = Schedule()
-        else:
-            order = RandomSchedule(int(schedule) + part * 7919)
+        order = schedule_of(schedule, part)
         at_once = max(1, resident_ctas // parts // launch.cluster_size)
         reports = Reports(order.name)
         instructions = steps = 0

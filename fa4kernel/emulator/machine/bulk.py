@@ -128,11 +128,17 @@ class BulkCopies:
         """Whether a copy is under way."""
         return bool(self.loads or self.stores)
 
-    def advance(self, schedule: Schedule) -> bool:
-        """Complete some copies; True if there were any."""
-        if not self.busy:
+    def advance_loads(self, schedule: Schedule) -> bool:
+        """Complete some copies into shared memory; True if there were any."""
+        if not self.loads:
             return False
         self.loads = self._some(self.loads, self.complete_loads, schedule)
+        return True
+
+    def advance_stores(self, schedule: Schedule) -> bool:
+        """Complete some copies out of shared memory; True if there were any."""
+        if not self.stores:
+            return False
         self.stores = self._some(self.stores, self.complete_stores, schedule)
         return True
 

@@ -3,6 +3,7 @@
 In lock step the convoy at the lowest instruction runs until it waits, which keeps warps and CTAs
 together and so is fastest; copies and MMAs complete when nobody can go on. At random, convoys are
 torn apart and picked in any order, and copies and MMAs complete at any time that the rules allow.
+See `adversary` for orders that delay or hurry something.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class Schedule:
     """Lock step."""
 
     name = "lockstep"
+    #: The unit that comes last, see :data:`agents.UNITS`; "" for none.
+    last_unit = ""
 
     def next(self, machine: Machine) -> Convoy:
         """Take the convoy that goes next out of those that are ready."""
@@ -51,7 +54,7 @@ class RandomSchedule(Schedule):
         """A convoy, or some of its warps, at random."""
         random = self.random
         if machine.agents.busy and random.random() < 0.2:
-            machine.agents.advance(self)
+            machine.agents.advance(machine.schedule)
         if machine.blocked and random.random() < 0.3:
             machine.wake()
         pcs = sorted(machine.ready)
