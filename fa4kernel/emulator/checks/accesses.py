@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.emulator.checks.clocks import Clocks, Index
+from fa4kernel.emulator.checks.clocks import OPEN, Clocks, Index
 from fa4kernel.emulator.checks.footprints import COLUMNS
 from fa4kernel.emulator.checks.hazard import Place
 from fa4kernel.emulator.checks.records import BLANK, FREED, UNWAITED, Event, Records
@@ -94,25 +94,18 @@ class Accesses:
             region.put(shadow.reader, actor.records[:, None])
             return
         before, mine = kept[more], new[more]
-        same = (records.component[before] == records.component[mine]) & (
-            records.time[before] == records.time[mine]
-        )
+        time = records.time[mine]
+        same = records.component[before] == records.component[mine]
+        same &= (records.time[before] == time) & (time != OPEN)  # two under way are two
         new[more[same]] = before[same]
         more, mine = more[~same], mine[~same]
         if len(more):
             slots = actor.event.slots[rows[more]]
             event = Event(actor.event.instruction, actor.event.tick, slots, actor.event.agent,
                           actor.event.strong, actor.event.size)  # fmt: skip
-            new[more] = self.chained(event, mine, kept[more])
+            new[more] = records.chained(event, mine, kept[more])
         lengths = np.diff(np.append(at, old.size))
         region.put(shadow.reader, np.repeat(new, lengths).reshape(old.shape))
-
-    def chained(self, event: Event, mine: Ids, parents: Ids) -> Ids:
-        """Records like ``mine``, on which other readers hang."""
-        records = self.records
-        return records.add(
-            event, records.component[mine], records.time[mine], records.seen[mine], parents
-        )
 
     def write(self, shadow: Shadow, region: Region, actor: Actor, reading: bool = False) -> None:
         """A write: the last write and all reads since must be known.

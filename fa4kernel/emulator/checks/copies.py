@@ -160,7 +160,7 @@ class CopyChecks:
                     self._close(record, int(slot))
 
     def _close(self, record: int, slot: int) -> None:
-        self.state.records.time[record] = self.state.clocks.time[slot]
+        self.state.records.close(np.array([record], np.int32), self.state.clocks.time[slot])
 
     def unfinished(self, warps: Warps) -> list[tuple[int, int]]:
         """Stores of these warps that nobody waited for: ``(slot, record)``."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.emulator.checks.clocks import Index
+from fa4kernel.emulator.checks.clocks import OPEN, Index
 from fa4kernel.emulator.ptx.module import Instruction
 
 #: Marks of a record: memory that was allocated and not written, and that was freed; a load of
@@ -57,6 +57,7 @@ class Records:
         self.time = np.zeros(1024, np.int32)
         self.parent = np.zeros(1024, np.int32)
         self.mark = np.zeros(1024, np.int8)
+        self._copies: dict[int, list[int]] = {}
         self._first: list[int] = [0]
         self._events: list[Event | None] = [None]
 
@@ -81,6 +82,26 @@ class Records:
         self._first.append(first)
         self._events.append(event)
         return np.arange(first, end, dtype=np.int32)
+
+    def chained(
+        self, event: Event, mine: NDArray[np.int32], parents: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Records like ``mine``, on which others hang; what closes ``mine`` closes them, too."""
+        made = self.add(event, self.component[mine], self.time[mine], self.seen[mine], parents)
+        for i in np.flatnonzero(self.time[mine] == OPEN):
+            self._copies.setdefault(int(mine[i]), []).append(int(made[i]))
+        return made
+
+    def close(self, numbers: NDArray[np.int32], times: Any, mark: int = 0) -> None:
+        """Asynchronous accesses are over for who knows of these times of their components."""
+        self.time[numbers] = times
+        if mark:
+            self.mark[numbers] |= mark
+        if self._copies:
+            for number in numbers.tolist():
+                for copy in self._copies.pop(number, ()):
+                    self.time[copy] = self.time[number]
+                    self.mark[copy] |= mark
 
     def origin(self, number: int) -> tuple[Event | None, int]:
         """The event of a record, and which of the event's warps it is."""

@@ -74,8 +74,7 @@ class TransferChecks:
             under_way = records != 0
             if under_way.any():
                 mine = slots[under_way]
-                self.state.records.time[records[under_way]] = self.clocks.time[mine]
-                self.state.records.mark[records[under_way]] |= mark
+                self.state.records.close(records[under_way], self.clocks.time[mine], mark)
                 pending[mine] = 0
 
     def waited_loads(self, slots: Index) -> None:
@@ -87,10 +86,10 @@ class TransferChecks:
         left = []
         for owners, records in self._stores:
             if np.array_equal(owners, slots):  # quicker
-                self.state.records.time[records] = self.clocks.time[slots]
+                self.state.records.close(records, self.clocks.time[slots])
                 continue
             done = np.isin(owners, slots)
-            self.state.records.time[records[done]] = self.clocks.time[owners[done]]
+            self.state.records.close(records[done], self.clocks.time[owners[done]])
             if not done.all():
                 left.append((owners[~done], records[~done]))
         self._stores = left

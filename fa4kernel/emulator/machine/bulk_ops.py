@@ -251,7 +251,9 @@ class GroupsDone(Condition):
         found = np.ones(convoy.hi - convoy.lo, np.bool_)
         for lane in late:
             found[lane - convoy.lo] = False
-        return np.repeat(found.reshape(-1, 32).all(axis=1), 32) if convoy.mask is None else found
+        if convoy.mask is not None:
+            found |= ~convoy.mask
+        return np.repeat(found.reshape(-1, 32).all(axis=1), 32)  # lanes that came together stay so
 
     def describe(self, machine: Machine, convoy: Convoy) -> list[str]:
         """How many groups are pending."""

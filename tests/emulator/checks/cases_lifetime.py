@@ -40,6 +40,15 @@ LIFETIME = {
         "cp.async.bulk.wait_group.read 0; DONE:",
         "cp.async.bulk.wait_group.read 0;",
     ),
+    "a slot is free when a store and another reader are done": Twin(
+        "overwrite-while-read",
+        "setp.eq.u32 %p2, t, 0; setp.eq.u32 %p3, t, 32;"
+        "@%p2 st.shared.u32 [base], 1; fence.proxy.async; bar.sync 0;"
+        "@%p3 ld.shared.u32 %a2, [base];"
+        f"@!%p2 bra MEET; {STORE} [p0], [base], 16; cp.async.bulk.commit_group;"
+        "cp.async.bulk.wait_group.read 0; MEET: bar.sync 1; @%p2 st.shared.u32 [base], 2;",
+        "cp.async.bulk.wait_group.read 0;",
+    ),
     "nobody writes into a CTA that has ended": Twin(
         "used-after-exit",
         PAIR + "@%p1 bra MINE; barrier.cluster.arrive.release; barrier.cluster.wait; exit;"
