@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import fa4sim
+from fa4kernel.cli.code import code
 from fa4kernel.cli.emulate import emulate
 from fa4kernel.cli.inspect import inspect
 from fa4kernel.cli.tables import tables
@@ -30,5 +31,5 @@ def main() -> None:
     """
 
 
-for command in (inspect, emulate, tables):
+for command in (inspect, emulate, tables, code):
     main.add_command(command)

@@ -1,0 +1,158 @@
+"""What is compared: shapes, and how our kernel and the official one are compiled and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel.emulator.launch import Launch
+from fa4kernel.official.compile import compiled, interpreter, missing, versions
+from fa4kernel.official.launches import launches
+from fa4kernel.official.problem import Problem
+from fa4kernel.official.variant import DType, Variant
+from fa4sim.numerics import to_bits16
+
+Bits = NDArray[np.uint16]
+
+PACKAGE, DSL = "flash-attn-4", "nvidia-cutlass-dsl"
+
+#: Rows of Q that one CTA works on at a time, and keys of a block.
+TILE_ROWS = 256
+BLOCK = 128
+#: By how much scores rise from a block of keys to the one that is processed after it: in log2 far
+#: more than the 8 that FA4 lets pass before it rescales O (head dim 128: 48 · 4 / √128 · log2 e).
+RISE = 48.0
+
+
+class AbsentError(ValueError):
+    """A kernel cannot be compiled here; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A problem, except for its lengths.
+
+    Attributes:
+        name: as the command calls it.
+        head_dim: elements of a row of Q, K, V and O.
+        causal: mask.
+        pair: two CTAs work as one.
+        dtype: of Q, K, V and O.
+    """
+
+    name: str
+    head_dim: int = 128
+    causal: bool = False
+    pair: bool = False
+    dtype: DType = "bf16"
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        mask = "causal" if self.causal else "full"
+        ctas = "pair of CTAs" if self.pair else "one CTA"
+        return f"head dim {self.head_dim}, {mask}, {ctas}, {self.dtype}"
+
+    @property
+    def ctas(self) -> int:
+        """CTAs that work as one."""
+        return 2 if self.pair else 1
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("full-128"),
+        Shape("causal-128", causal=True),
+        Shape("full-64", head_dim=64),
+        Shape("pair-128", pair=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Inputs and outputs of one head: raw bits, (1, length, 1, head_dim); LSE (1, 1, length)."""
+
+    q: Bits
+    k: Bits
+    v: Bits
+    out: Bits
+    lse: NDArray[np.float32]
+
+
+def arrays(shape: Shape, tiles: int, blocks: int, rising: bool) -> Arrays:
+    """A problem of so many tiles of Q and blocks of keys, one head.
+
+    Causal masks end at the last key for the last row, so a block more is one more for every tile.
+
+    Args:
+        shape: what else the problem is.
+        tiles: of ``TILE_ROWS`` rows for each CTA.
+        blocks: of ``BLOCK`` keys.
+        rising: whether each block of keys has greater scores than the one behind it, which is
+            processed before it; else all scores of a row are the same, and O is never rescaled.
+    """
+    rows, keys = tiles * TILE_ROWS * shape.ctas, blocks * BLOCK
+    rng = np.random.default_rng(0)
+    q = np.zeros((1, rows, 1, shape.head_dim), np.float32)
+    q[..., 0] = 4
+    k = np.zeros((1, keys, 1, shape.head_dim), np.float32)
+    if rising:
+        k[..., 0] = RISE * (blocks - 1 - np.arange(keys) // BLOCK)[None, :, None]
+    v = rng.standard_normal((1, keys, 1, shape.head_dim), dtype=np.float32)
+    lse = np.zeros((1, 1, rows), np.float32)
+    q_bits, k_bits, v_bits = (to_bits16(x, shape.dtype) for x in (q, k, v))
+    return Arrays(q_bits, k_bits, v_bits, np.zeros_like(q_bits), lse)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel.
+
+    Attributes:
+        name: "ours" or "official".
+        title: what it is, with versions.
+        ptx: its text.
+        launch: describes a launch on given arrays on a GPU with room for one CTA (or pair).
+    """
+
+    name: str
+    title: str
+    ptx: str
+    launch: Callable[[Arrays], Launch]
+
+
+def official(shape: Shape) -> Kernel:
+    """The official kernel, compiled by the interpreter that ``FA4_PYTHON`` names.
+
+    Raises:
+        AbsentError: the official package is not installed there.
+    """
+    if reason := missing():
+        raise AbsentError(reason)
+    variant = Variant(
+        dtype=shape.dtype, head_dim=shape.head_dim, head_dim_v=shape.head_dim,
+        causal=shape.causal, pair=shape.pair, lse=True,
+    )  # fmt: skip
+    kernels = compiled(variant)
+
+    def launch(given: Arrays) -> Launch:
+        rows, keys = given.q.shape[1], given.k.shape[1]
+        call = Problem(
+            variant, given.q, given.k, given.v, given.out, softmax_scale=shape.head_dim**-0.5,
+            max_seqlen_q=rows, max_seqlen_k=keys, lse=given.lse, sms=shape.ctas,
+        )  # fmt: skip
+        ((_, made),) = launches(call, kernels)
+        return made
+
+    installed = versions(interpreter())
+    title = ", ".join(f"{name} {installed[name]}" for name in (PACKAGE, DSL))
+    return Kernel("official", title, kernels["forward"].ptx, launch)
+
+
+#: Kernels that can be looked at, by name.
+KERNELS: dict[str, Callable[[Shape], Kernel]] = {"official": official}

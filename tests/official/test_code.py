@@ -1,0 +1,92 @@
+"""What the official kernel executes for a block of keys, held against its source."""
+
+import pytest
+
+from fa4kernel.code.comparison import Tools, look
+from fa4kernel.code.kernels import BLOCK, SHAPES, AbsentError
+from fa4kernel.code.kernels import official as official_kernel
+from fa4kernel.code.measure import slots
+from fa4sim.specs import B200, Design, Problem
+
+pytestmark = pytest.mark.official
+
+TILE = 128
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def shape(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def code(shape):
+    try:
+        return look(official_kernel(shape), shape, Tools.found())
+    except AbsentError as absent:
+        pytest.skip(str(absent))
+
+
+@pytest.fixture
+def design(shape):
+    problem = Problem(
+        batch=1, heads=1, seqlen_q=2048, seqlen_k=2048, head_dim=shape.head_dim,
+        causal=shape.causal, dtype=shape.dtype,
+    )  # fmt: skip
+    return Design.for_problem(problem, B200, cta_group=shape.ctas)
+
+
+def test_roles_are_found_with_the_warps_and_registers_of_the_source(code, design):
+    roles = {role.name: role for role in code.measured.roles}
+    assert {name: role.warps for name, role in roles.items()} == {
+        "softmax": tuple(range(8)), "correction": (8, 9, 10, 11), "mma": (12,),
+        "epilogue": (13,), "load": (14,),
+    }  # fmt: skip
+    assert roles["softmax"].registers == design.registers_softmax
+    assert roles["correction"].registers == design.registers_correction
+    assert roles["load"].registers == design.registers_other
+
+
+def test_a_softmax_step_is_that_of_the_source(code, design):
+    step = code.measured.role("softmax").step
+    emulated = sum(design.emulated_in_fragment(fragment) for fragment in range(4))
+    assert step["MUFU"] == BLOCK - emulated + 1  # and the factor for O
+    assert step["conversion"] == BLOCK / 2
+    # Scaling and row sum; for a pair of emulated ones 3 to evaluate and 3 to split the argument.
+    assert step["packed FMA"] == BLOCK + 6 * emulated / 2
+    assert step["TMEM load"] == step["TMEM store"] == 4
+    assert code.measured.role("softmax").rescaled == step
+
+
+def test_every_step_is_the_same_and_all_warps_of_a_role_agree(code):
+    assert code.measured.exact
+    assert all(role.even for role in code.measured.roles)
+
+
+def test_the_units_get_the_work_of_the_problem(code, shape):
+    rows = 2 * TILE * shape.ctas
+    work = code.measured.step
+    assert work["flops"] == 4 * rows * BLOCK * shape.head_dim
+    assert work["loaded"] == 2 * BLOCK * shape.head_dim * 2
+    assert work["stores"] == 0
+    assert code.measured.tile["stored"] == rows * shape.head_dim * 2
+    if not shape.causal:
+        assert code.measured.tile["loaded"] == rows * shape.head_dim * 2
+
+
+def test_the_correction_multiplies_only_where_it_rescales(code, shape):
+    role = code.measured.role("correction")
+    assert "TMEM load" not in role.step
+    assert role.rescaled["TMEM load"] == role.rescaled["TMEM store"] == 2 * shape.head_dim / 16
+    assert role.rescaled["packed FMA"] == 2 * shape.head_dim / 2
+
+
+def test_a_step_lies_in_one_loop_of_the_text(code):
+    for role in code.measured.roles:
+        assert role.name == "epilogue" or role.loop is not None
+
+
+def test_weights_give_the_length_of_the_loop_in_machine_code(code):
+    if code.loop is None:
+        pytest.skip("needs ptxas and nvdisasm")
+    step = slots(code.measured.role("softmax").step)
+    assert step == pytest.approx(code.loop.instructions - code.loop.spills, rel=0.03)
