@@ -20,10 +20,10 @@ import cutlass.cute as cute
 from cutlass import Constexpr, Float32, Int32
 from cutlass.memory import SmemAllocator
 
+from fa4kernel.compiling import Compiled, compile_module
 from fa4kernel.emulator import Launch
 from fa4kernel.examples import matrices, tiles
 from fa4kernel.examples.barriers import Barriers
-from fa4kernel.examples.compiling import Compiled, compile_module
 from fa4kernel.examples.gemm import K, M, N, boxes, load_block, multiply_block, shared_bytes
 from fa4kernel.examples.matrices import Matrix
 from fa4kernel.examples.matrices import reference as reference

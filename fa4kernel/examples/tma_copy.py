@@ -22,8 +22,8 @@ from cutlass.cute.runtime import make_fake_tensor
 from cutlass.memory import SmemAllocator
 from numpy.typing import NDArray
 
+from fa4kernel.compiling import Compiled, compile_module
 from fa4kernel.emulator import Launch, TensorMap
-from fa4kernel.examples.compiling import Compiled, compile_module
 
 ROWS, COLUMNS = 64, 64  # of a tile
 TILE_BYTES = 4 * ROWS * COLUMNS

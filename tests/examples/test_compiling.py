@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'")
 
-from fa4kernel.examples import compiling, tma_copy
-from fa4kernel.examples.compiling import CompilationError, compile_module
+from fa4kernel import compiling
+from fa4kernel.compiling import CompilationError, compile_module
+from fa4kernel.examples import tma_copy
 
 # Stands in for a kernel: writes where the compiler would, what the compiler would know.
 TOY = """

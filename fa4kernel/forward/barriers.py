@@ -1,0 +1,194 @@
+"""Every barrier of the kernel, in one table, and what a role does with them.
+
+The table says how many mbarriers a row has (its stages) and how many arrivals complete a phase.
+Names and counts are those of the simulator (`fa4sim.pipelines.fa4.barriers`), and tested equal.
+
+A *phase* is counted from 0. `wait(stage, n)` waits until phase n is complete; `wait_previous`
+waits for the phase before, "the slot may be used for the n-th time", and passes at once for n = 0,
+because a fresh mbarrier says of parity 1 that it is complete.
+
+(`loc` and `ip`, which the DSL fills in, hand the caller's line on to the PTX, so that a report
+names the line of the role that waits, and not one of this file.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.nvgpu import tcgen05
+from cutlass.cutlass_dsl import dsl_user_op
+
+from fa4kernel.forward.config import WARP, WARPGROUP, Config
+
+# Named barriers, by their hardware numbers; 0 is the whole CTA's.
+EPILOGUE_BARRIER = 1
+TMEM_PTR_BARRIER = 2
+SOFTMAX_STATS_BARRIER = 3  # and the seven after it: one for each softmax warp
+
+
+def table(cfg: Config) -> dict[str, tuple[int, int]]:
+    """``name -> (stages, arrivals)`` of the mbarriers that this kernel has.
+
+    >>> table(Config())["P_full_O_rescaled"]
+    (2, 256)
+    """
+    q, c = cfg.q_stages, cfg.cta_group
+    rows = {
+        "load_Q_full": (q, 1),  # the load warp, and the bytes
+        "load_Q_empty": (q, 1),  # a commit
+        "load_KV_full": (cfg.kv_stages, 1),  # the load warp, and the bytes
+        "load_KV_empty": (cfg.kv_stages, 1),  # a commit
+        "S_full": (q, 1),  # a commit
+        "P_full_O_rescaled": (q, 2 * WARPGROUP * c),  # all threads of softmax and correction
+        "P_full_lastsplit": (q, 4 * c),  # one thread of each softmax warp
+        "O_full": (q, 1),  # a commit
+        "softmax_stats_empty": (q, WARPGROUP),  # all correction threads
+    }
+    if cfg.epilogue == "tma":
+        rows["O_epi_full"] = (q, WARPGROUP)  # all correction threads
+        rows["O_epi_empty"] = (q, WARP)  # the epilogue warp
+    if cfg.load_epi:
+        rows["load_epi_full"] = (1, 1 if cfg.epilogue == "tma" else 4)
+        rows["load_epi_empty"] = (1, 1)
+    if cfg.pair:
+        rows["tmem_dealloc"] = (1, WARP)  # the other CTA's MMA warp
+    return rows
+
+
+def named_table(cfg: Config) -> dict[str, tuple[int, int]]:
+    """``name -> (hardware number, threads)`` of the named barriers that this kernel has."""
+    users = cfg.softmax_threads + WARPGROUP + WARP
+    rows = {"TmemPtr": (TMEM_PTR_BARRIER, users)}
+    if cfg.epilogue == "correction":
+        rows["Epilogue"] = (EPILOGUE_BARRIER, WARPGROUP)
+    for warp in range(4 * cfg.q_stages):
+        rows[f"SoftmaxStatsW{warp}"] = (SOFTMAX_STATS_BARRIER + warp, 2 * WARP)
+    return rows
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of mbarriers, one for each stage. Each completes a phase after `arrivals` arrivals."""
+
+    first: Any  # pointer into shared memory, 8 bytes for each mbarrier
+    stages: int
+    arrivals: int
+    pair: bool  # whether two CTAs have one each
+
+    def at(self, stage: Any) -> Any:
+        """The pointer to one stage's mbarrier."""
+        return self.first + stage
+
+    @dsl_user_op
+    def initialise(self, *, loc: Any = None, ip: Any = None) -> None:
+        """Make them ready to count, phase 0 being open. For one thread, before all others."""
+        for stage in range(self.stages):
+            cute.arch.mbarrier_init(self.first + stage, self.arrivals, loc=loc, ip=ip)
+
+    @dsl_user_op
+    def wait(self, stage: Any, phase: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Wait until a phase is complete."""
+        cute.arch.mbarrier_wait(self.at(stage), phase & 1, loc=loc, ip=ip)
+
+    @dsl_user_op
+    def wait_previous(self, stage: Any, phase: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Wait until the phase before is complete: phase - 1 has the parity of phase + 1."""
+        cute.arch.mbarrier_wait(self.at(stage), (phase + 1) & 1, loc=loc, ip=ip)
+
+    @dsl_user_op
+    def arrive(self, stage: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Arrive in this CTA, once for each thread that calls this."""
+        cute.arch.mbarrier_arrive(self.at(stage), loc=loc, ip=ip)
+
+    @dsl_user_op
+    def arrive_leader(self, stage: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Arrive where the MMA warp waits: in this CTA; of a pair, in the leader."""
+        leader = 0 if self.pair else None
+        cute.arch.mbarrier_arrive(self.at(stage), leader, loc=loc, ip=ip)
+
+    @dsl_user_op
+    def expect(self, stage: Any, size: int, *, loc: Any = None, ip: Any = None) -> None:
+        """Arrive once for the warp, and let the phase wait for `size` bytes of TMA loads, too."""
+        with cute.arch.elect_one(loc=loc, ip=ip):
+            cute.arch.mbarrier_arrive_and_expect_tx(self.at(stage), size, loc=loc, ip=ip)
+
+    @dsl_user_op
+    def commit(self, stage: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Let the tensor core arrive when the MMAs issued so far by this warp are complete.
+
+        Of MMAs of a pair it arrives in both CTAs.
+        """
+        mask, group = (0b11, tcgen05.CtaGroup.TWO) if self.pair else (None, tcgen05.CtaGroup.ONE)
+        with cute.arch.elect_one(loc=loc, ip=ip):
+            tcgen05.commit(self.at(stage), mask, group, loc=loc, ip=ip)
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The mbarriers by name; `None` for those that this kernel does not have."""
+
+    load_Q_full: Row
+    load_Q_empty: Row
+    load_KV_full: Row
+    load_KV_empty: Row
+    S_full: Row
+    P_full_O_rescaled: Row
+    P_full_lastsplit: Row
+    O_full: Row
+    softmax_stats_empty: Row
+    O_epi_full: Any = None
+    O_epi_empty: Any = None
+    load_epi_full: Any = None
+    load_epi_empty: Any = None
+    tmem_dealloc: Any = None
+
+    @staticmethod
+    def place(memory: Any, cfg: Config) -> Barriers:
+        """Take room for them from an allocator of shared memory."""
+        return Barriers(
+            **{
+                name: Row(memory.allocate_array(cutlass.Int64, stages), stages, arrivals, cfg.pair)
+                for name, (stages, arrivals) in table(cfg).items()
+            }
+        )
+
+    def rows(self) -> list[Row]:
+        """All rows that there are."""
+        return [row for row in vars(self).values() if row is not None]
+
+
+@dsl_user_op
+def tmem_ptr_sync(cfg: Config, *, loc: Any = None, ip: Any = None) -> None:
+    """Everybody who uses tensor memory meets: at the start for its address, at the end to free."""
+    number, threads = named_table(cfg)["TmemPtr"]
+    cute.arch.barrier(barrier_id=number, number_of_threads=threads, loc=loc, ip=ip)
+
+
+@dsl_user_op
+def tmem_ptr_arrive(cfg: Config, *, loc: Any = None, ip: Any = None) -> None:
+    """Done with tensor memory; the MMA warp will hear of it."""
+    number, threads = named_table(cfg)["TmemPtr"]
+    cute.arch.barrier_arrive(barrier_id=number, number_of_threads=threads, loc=loc, ip=ip)
+
+
+@dsl_user_op
+def softmax_stats_arrive(warp: Any, *, loc: Any = None, ip: Any = None) -> None:
+    """A softmax warp has published its statistics; it does not wait."""
+    number = SOFTMAX_STATS_BARRIER + warp
+    cute.arch.barrier_arrive(barrier_id=number, number_of_threads=2 * WARP, loc=loc, ip=ip)
+
+
+@dsl_user_op
+def softmax_stats_sync(warp: Any, *, loc: Any = None, ip: Any = None) -> None:
+    """The correction warp of the same rows waits for them."""
+    number = SOFTMAX_STATS_BARRIER + warp
+    cute.arch.barrier(barrier_id=number, number_of_threads=2 * WARP, loc=loc, ip=ip)
+
+
+@dsl_user_op
+def epilogue_sync(*, loc: Any = None, ip: Any = None) -> None:
+    """The correction warps meet: O is whole in shared memory."""
+    cute.arch.barrier(barrier_id=EPILOGUE_BARRIER, number_of_threads=WARPGROUP, loc=loc, ip=ip)

@@ -1,0 +1,156 @@
+"""How a forward kernel is launched on given arrays: maps for TMA, sizes, grid.
+
+The order of the arguments is that in which the compiler passes `arguments.Arguments`, flattened: of
+a tensor that TMA moves its map and the lengths that vary, of everything else the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel.emulator import Launch, TensorMap
+from fa4kernel.forward.config import TILE, WARP, WARPS, Config, swizzle_bytes
+from fa4sim.schedulers.orders import lpt_section
+
+Bits = NDArray[np.uint16]  # bf16 or fp16, as bit patterns
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The arrays of one call.
+
+    Attributes:
+        q: (batch, seqlen_q, heads, head_dim), or (total_q, heads, head_dim) with `cu_seqlens_q`.
+        k: (batch, seqlen_k, kv_heads, head_dim), or (total_k, kv_heads, head_dim).
+        v, o: as k and q, with head_dim_v columns. All contiguous.
+        lse: float32 (batch, heads, seqlen_q), or (heads, total_q).
+        sink: float32 (heads,).
+        cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin.
+    """
+
+    q: Bits
+    k: Bits
+    v: Bits
+    o: Bits
+    lse: NDArray[np.float32] | None = None
+    sink: NDArray[np.float32] | None = None
+    cu_seqlens_q: NDArray[np.int32] | None = None
+    cu_seqlens_k: NDArray[np.int32] | None = None
+
+
+def launch(
+    cfg: Config,
+    arrays: Arrays,
+    *,
+    softmax_scale: float,
+    window: tuple[int | None, int | None] = (None, None),
+    sms: int = 148,
+) -> Launch:
+    """The launch that computes `arrays.o` and `arrays.lse`.
+
+    Args:
+        cfg: the kernel's.
+        arrays: what it reads and writes.
+        softmax_scale: of the scores.
+        window: keys to the left and right of the diagonal; causal is (None, 0).
+        sms: multiprocessors of the GPU: as many CTAs stay and work on tile after tile.
+    """
+    plan = Plan.of(cfg, arrays, window)
+    arguments: list[Any] = []
+    for array, rows, columns, ratio in (
+        (arrays.q, TILE, cfg.head_dim, cfg.ratio),
+        (arrays.k, cfg.k_rows, cfg.head_dim, 1),
+        (arrays.v, TILE, cfg.v_columns, 1),
+        (arrays.o, TILE, cfg.head_dim_v, cfg.ratio),
+    ):
+        if array is not arrays.o or cfg.epilogue == "tma":
+            arguments += _moved(cfg, array, rows, columns, ratio)
+    if cfg.epilogue == "correction":
+        arguments.append(arrays.o)
+    optional = (arrays.lse, arrays.sink, arrays.cu_seqlens_q, arrays.cu_seqlens_k)
+    arguments += [each for each in optional if each is not None]
+    arguments += [np.int32(number) for number in (*plan.sizes, plan.total_q)]
+    arguments.append(np.float32(softmax_scale * math.log2(math.e)))
+    return Launch(
+        grid=(plan.ctas(sms), 1, 1),
+        block=(WARP * WARPS, 1, 1),
+        cluster=(cfg.cta_group, 1, 1),
+        shared_bytes=cfg.shared_bytes,
+        arguments=arguments,
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a launch: `arguments.Sizes`, in their order, and how many tiles there are."""
+
+    cfg: Config
+    sizes: tuple[int, ...]
+    total_q: int
+    total_k: int
+    tiles: int
+
+    @classmethod
+    def of(cls, cfg: Config, arrays: Arrays, window: tuple[int | None, int | None]) -> Plan:
+        """The numbers that follow from the arrays."""
+        lengths_q = _lengths(arrays.q, arrays.cu_seqlens_q)
+        lengths_k = _lengths(arrays.k, arrays.cu_seqlens_k)
+        heads = arrays.q.shape[-2] // cfg.ratio
+        batch = len(lengths_q)
+        m_blocks = -(-max(lengths_q) * cfg.ratio // cfg.tile_rows)
+        if cfg.scheduler == "single_tile_varlen":  # no more than this, however they are cut
+            rows = sum(lengths_q) * cfg.ratio
+            tiles = (rows + batch * (cfg.tile_rows - 1)) // cfg.tile_rows * heads
+        else:
+            tiles = m_blocks * heads * batch
+        bytes_per_key = 2 * (arrays.k.shape[-1] + arrays.v.shape[-1])
+        section = lpt_section(max(lengths_k), bytes_per_key)
+        sizes = (
+            max(lengths_q), max(lengths_k), heads, batch, m_blocks,
+            window[0] or 0, window[1] or 0, section,
+        )  # fmt: skip
+        return cls(cfg, sizes, arrays.q.shape[-3], arrays.k.shape[-3], tiles)
+
+    def ctas(self, sms: int) -> int:
+        """CTAs to start."""
+        clusters = self.tiles
+        if self.cfg.scheduler == "static_persistent":
+            clusters = min(clusters, sms // self.cfg.cta_group)
+        return clusters * self.cfg.cta_group
+
+
+def _lengths(array: Bits, cu_seqlens: NDArray[np.int32] | None) -> Sequence[int]:
+    """Tokens of each sequence."""
+    if cu_seqlens is None:
+        return [array.shape[1]] * array.shape[0]
+    return [int(length) for length in np.diff(cu_seqlens)]
+
+
+def _moved(cfg: Config, array: Bits, rows: int, columns: int, ratio: int) -> list[Any]:
+    """The map of an array, and the lengths that vary: tokens, heads, sequences.
+
+    TMA sees columns, (heads of a group,) tokens, heads, sequences.
+    """
+    if array.ndim == 3:
+        array = array[np.newaxis]
+    batch, tokens, heads, head_dim = array.shape
+    view = array.reshape(batch, tokens, heads // ratio, ratio, head_dim)
+    width = swizzle_bytes(columns)
+    box = [width // 2, ratio, rows // ratio, 1, 1]
+    order = [4, 3, 1, 2, 0]
+    if ratio == 1:
+        view, box, order = array, [width // 2, rows, 1, 1], [3, 1, 2, 0]
+    tensor_map = TensorMap.of(
+        view,
+        order=tuple(order),
+        box=tuple(box),
+        dtype={"bf16": "bf16", "fp16": "f16"}[cfg.dtype],
+        swizzle=f"{width}B",
+    )
+    return [tensor_map, np.array([tokens, heads // ratio, batch], np.int32).tobytes()]

@@ -1,0 +1,74 @@
+"""O and LSE on their way out: registers → shared memory → global memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Constexpr, Float32, Int32, Int64
+
+from fa4kernel.forward.arguments import Arguments, tile_layout
+from fa4kernel.forward.config import TILE, Config
+from fa4kernel.forward.memory import SharedMemory, element_type
+from fa4kernel.forward.tiles import Tile
+
+VECTOR = 8  # 16-bit values of one 16-byte access
+
+
+def tile(cfg: Config, memory: SharedMemory, stage: Any) -> Any:
+    """O[stage] in shared memory: (128, head_dim_v), in the swizzled slabs that TMA expects."""
+    dtype = element_type(cfg)
+    layout = tile_layout(dtype, TILE, cfg.head_dim_v)
+    pointer = cute.recast_ptr(memory.o(stage), layout.inner, dtype)
+    return cute.make_tensor(pointer, layout.outer)
+
+
+def to_shared(cfg: Config, values: Any, target: Any, row: Any, chunk: int) -> None:
+    """16 float32 of a row, rounded, into shared memory."""
+    columns = cute.size(values)
+    rounded = cute.make_rmem_tensor(columns, element_type(cfg))
+    rounded.store(values.load().to(element_type(cfg)))
+    cute.autovec_copy(rounded, cute.local_tile(target, (1, columns), (row, chunk))[0, None])
+
+
+@cute.jit
+def to_global(
+    cfg: Constexpr, a: Arguments, tile: Tile, source: Any, thread: Int32, first_row: Int32
+) -> None:
+    """A tile of O, 16 bytes a thread and turn, neighbours side by side; rows beyond Sq are not."""
+    per_row = cfg.head_dim_v // VECTOR
+    for turn in cutlass.range_constexpr(per_row):
+        piece = turn * TILE + thread
+        row, column = piece // per_row, piece % per_row
+        if (first_row + row) // cfg.ratio < tile.seqlen_q:
+            target = a.out + _o_offset(cfg, a, tile, first_row + row, column * VECTOR)
+            to = cute.make_tensor(target.align(16), cute.make_layout(VECTOR))
+            cute.autovec_copy(cute.local_tile(source, (1, VECTOR), (row, column))[0, None], to)
+
+
+@cute.jit
+def write_lse(cfg: Constexpr, a: Arguments, tile: Tile, row: Int32, value: Float32) -> None:
+    """LSE of a row of the tile's head; of rows beyond Sq there is none."""
+    token = row // cfg.ratio
+    if token < tile.seqlen_q:
+        token = token + tile.start_q
+        head = query_head(cfg, tile, row)
+        heads = a.sizes.heads * cfg.ratio
+        line = head if cutlass.const_expr(cfg.varlen_q) else tile.batch * heads + head
+        place = a.lse + (Int64(line) * a.total_q + token)
+        cute.make_tensor(place, cute.make_layout(1))[0] = value
+
+
+def query_head(cfg: Config, tile: Tile, row: Any) -> Any:
+    """The query head to which a row belongs."""
+    return tile.head * cfg.ratio + row % cfg.ratio
+
+
+def _o_offset(cfg: Config, a: Arguments, tile: Tile, row: Any, column: Any) -> Any:
+    """Where in O a column of a row lies, in elements."""
+    token = tile.start_q + row // cfg.ratio
+    if not cfg.varlen_q:
+        token = token + tile.batch * a.sizes.seqlen_q
+    heads = a.sizes.heads * cfg.ratio
+    return (Int64(token) * heads + query_head(cfg, tile, row)) * cfg.head_dim_v + column

@@ -1,0 +1,99 @@
+"""MMAs: what the tensor core is told about its operands, and how it is told to start.
+
+An MMA takes 16 columns of A and 16 rows of B (32 bytes of K) and adds their product to a sum in
+tensor memory. B, and A unless it lies in tensor memory, are described by 64-bit *descriptors*:
+where a tile begins in shared memory and how it goes on. The constants are the PTX ISA's ("Matrix
+Descriptor", "Instruction Descriptor"); addresses and strides count 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import Int32, Int64
+
+from fa4kernel.forward.config import TILE, Config, swizzle_bytes
+
+STEP = 16  # columns of A and rows of B that one MMA takes
+
+
+def instruction(cfg: Config, columns: int, b_along_n: bool) -> int:
+    """The instruction descriptor of A (rows × 16) times B (16 × columns), summed in f32.
+
+    Args:
+        cfg: says the type of A and B, and the rows: 128, of a pair 256.
+        columns: of B and of the sum.
+        b_along_n: whether B is contiguous along its columns (as V), not along K (as K).
+    """
+    f32, dtype = 1, {"fp16": 0, "bf16": 1}[cfg.dtype]
+    rows = TILE * cfg.cta_group
+    return (
+        f32 << 4 | dtype << 7 | dtype << 10 | int(b_along_n) << 16 | columns // 8 << 17
+        | rows // 16 << 24
+    )  # fmt: skip
+
+
+def descriptor(memory: Any, rows: int, columns: int) -> Any:
+    """The descriptor of a tile that TMA has written: slabs with the swizzle of its width.
+
+    Groups of 8 rows follow each other at once (the stride byte offset). Slabs follow each other
+    after all rows; the tensor core looks for the next slab (the leading byte offset) only where a
+    tile is contiguous along N. Along K, `k_steps` says where to begin.
+    """
+    width = swizzle_bytes(columns)
+    swizzle = {128: 2, 64: 4, 32: 6}[width]
+    version = 1
+    constant = (
+        swizzle << 61 | version << 46 | (8 * width >> 4) << 32 | (rows * width >> 4) << 16
+    )  # fmt: skip
+    signed = constant - (1 << 64) if constant >> 63 else constant
+    return Int64(signed) | Int64(memory.toint() >> 4)
+
+
+def k_steps(rows: int, columns: int) -> list[int]:
+    """By how much a descriptor moves per MMA, the operand being contiguous along K.
+
+    Within a slab, 32 bytes on; then the next slab.
+
+    >>> k_steps(128, 128)
+    [0, 2, 4, 6, 1024, 1026, 1028, 1030]
+    """
+    width = swizzle_bytes(columns)
+    per_slab = width // 32
+    return [
+        step // per_slab * (rows * width >> 4) + step % per_slab * 2
+        for step in range(columns // STEP)
+    ]
+
+
+def n_steps(columns: int) -> list[int]:
+    """By how much a descriptor moves per MMA, the operand being contiguous along N: 16 rows."""
+    return [step * (STEP * swizzle_bytes(columns) >> 4) for step in range(TILE // STEP)]
+
+
+def multiply(
+    total: Int32, a: Any, b: Int64, steps: Any, instruction: Any, pair: Any, more: Any
+) -> None:
+    """Issue MMAs by one thread; those of one thread complete in the order of their issue.
+
+    Args:
+        total: address of the sum in tensor memory.
+        a: a descriptor (Int64), or an address in tensor memory (Int32).
+        b: a descriptor.
+        steps: for each MMA, by how much `a` and `b` move.
+        instruction: the instruction descriptor.
+        pair: whether both CTAs of a pair multiply.
+        more: whether the first adds to the sum (1) or overwrites it (0); the others add.
+    """
+    in_tmem = isinstance(a, Int32)
+    group, first = (2 if pair else 1), "[{$r1}]" if in_tmem else "{$r1}"
+    with cute.arch.elect_one():
+        for a_step, b_step in steps:
+            cute.arch.inline_ptx(
+                "{.reg .pred more; setp.ne.b32 more, {$r4}, 0; "
+                f"tcgen05.mma.cta_group::{group}.kind::f16 "
+                "[{$r0}], " + first + ", {$r2}, {$r3}, more;}",
+                read_only_args=[total, a + a_step, b + b_step, Int32(instruction), Int32(more)],
+            )
+            more = 1
