@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
+import fa4sim
 from fa4kernel.emulator.launch import Launch
+from fa4kernel.forward import launch as forward
+from fa4kernel.forward.compile import compile_ptx
+from fa4kernel.forward.config import Config
 from fa4kernel.official.compile import compiled, interpreter, missing, versions
 from fa4kernel.official.launches import launches
 from fa4kernel.official.problem import Problem
 from fa4kernel.official.variant import DType, Variant
 from fa4sim.numerics import to_bits16
+from fa4sim.specs import B200
 
 Bits = NDArray[np.uint16]
 
@@ -22,6 +29,8 @@ PACKAGE, DSL = "flash-attn-4", "nvidia-cutlass-dsl"
 #: Rows of Q that one CTA works on at a time, and keys of a block.
 TILE_ROWS = 256
 BLOCK = 128
+#: Length of the problem by which a design is chosen: many tiles.
+LONG = 2048
 #: By how much scores rise from a block of keys to the one that is processed after it: in log2 far
 #: more than the 8 that FA4 lets pass before it rescales O (head dim 128: 48 · 4 / √128 · log2 e).
 RISE = 48.0
@@ -154,5 +163,38 @@ def official(shape: Shape) -> Kernel:
     return Kernel("official", title, kernels["forward"].ptx, launch)
 
 
+def config_of(shape: Shape) -> Config:
+    """The configuration of our kernel that does what the official one does with long problems."""
+    problem = fa4sim.Problem(
+        batch=1, heads=1, seqlen_q=LONG, seqlen_k=LONG, head_dim=shape.head_dim,
+        causal=shape.causal, dtype=shape.dtype,
+    )  # fmt: skip
+    return Config.of(problem, fa4sim.Design.for_problem(problem, B200, cta_group=shape.ctas))
+
+
+def ours(shape: Shape) -> Kernel:
+    """Our kernel, see :func:`config_of`.
+
+    Raises:
+        AbsentError: the CuTe DSL is not installed.
+        CompilationError: it refuses the kernel.
+    """
+    if find_spec("cutlass") is None:
+        raise AbsentError("our kernel needs the CuTe DSL: pip install 'fa4sim[kernel]'")
+    config = config_of(shape)
+
+    def launch(given: Arrays) -> Launch:
+        return forward.launch(
+            config,
+            forward.Arrays(given.q, given.k, given.v, given.out, given.lse),
+            softmax_scale=shape.head_dim**-0.5,
+            window=(None, 0 if shape.causal else None),
+            sms=shape.ctas,
+        )
+
+    title = f"fa4sim {fa4sim.__version__}, {DSL} {version(DSL)}"
+    return Kernel("ours", title, compile_ptx(config), launch)
+
+
 #: Kernels that can be looked at, by name.
-KERNELS: dict[str, Callable[[Shape], Kernel]] = {"official": official}
+KERNELS: dict[str, Callable[[Shape], Kernel]] = {"ours": ours, "official": official}
