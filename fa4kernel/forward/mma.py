@@ -30,6 +30,7 @@ from fa4kernel.forward.tensor_core import (
     k_steps,
     multiply,
     n_steps,
+    zero,
 )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ class Operands:
         steps = zip(k_steps(TILE, cfg.head_dim), k_steps(cfg.k_rows, cfg.head_dim), strict=True)
         multiply(
             self.base + s_column(stage),
-            descriptor(self.memory.q(stage), TILE, cfg.head_dim),
+            descriptor(self.memory.q(stage) + zero(turn), TILE, cfg.head_dim),
             descriptor(self._slot(turn), cfg.k_rows, cfg.head_dim),
             list(steps),
             instruction(cfg, TILE, b_along_n=False),

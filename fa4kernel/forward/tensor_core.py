@@ -8,10 +8,10 @@ Descriptor", "Instruction Descriptor"); addresses and strides count 16 bytes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cutlass.cute as cute
-from cutlass import Int32, Int64
+from cutlass import Int32
 
 from fa4kernel.forward.config import TILE, Config, swizzle_bytes
 
@@ -34,7 +34,14 @@ def instruction(cfg: Config, columns: int, b_along_n: bool) -> int:
     )  # fmt: skip
 
 
-def descriptor(memory: Any, rows: int, columns: int) -> Any:
+class Descriptor(NamedTuple):
+    """A matrix descriptor in two halves: only the lower one, the address, is not constant."""
+
+    low: Any  # Int32
+    high: int
+
+
+def descriptor(memory: Any, rows: int, columns: int) -> Descriptor:
     """The descriptor of a tile that TMA has written: slabs with the swizzle of its width.
 
     Groups of 8 rows follow each other at once (the stride byte offset). Slabs follow each other
@@ -44,11 +51,20 @@ def descriptor(memory: Any, rows: int, columns: int) -> Any:
     width = swizzle_bytes(columns)
     swizzle = {128: 2, 64: 4, 32: 6}[width]
     version = 1
-    constant = (
-        swizzle << 61 | version << 46 | (8 * width >> 4) << 32 | (rows * width >> 4) << 16
-    )  # fmt: skip
-    signed = constant - (1 << 64) if constant >> 63 else constant
-    return Int64(signed) | Int64(memory.toint() >> 4)
+    low = Int32(memory.toint() >> 4) | (rows * width >> 4) << 16
+    return Descriptor(low, swizzle << 29 | version << 14 | 8 * width >> 4)
+
+
+def zero(turn: Any) -> Any:
+    """0, but the compiler does not know: it would compute all descriptors of Q once, before the
+    loops, and run out of registers to keep them in.
+
+    Args:
+        turn: some number that changes in the loop and is never negative.
+    """
+    return cute.arch.inline_ptx(
+        "min.s32 {$w0}, {$r0}, 0;", write_only_types=[Int32], read_only_args=[turn]
+    )
 
 
 def k_steps(rows: int, columns: int) -> list[int]:
@@ -73,27 +89,38 @@ def n_steps(columns: int) -> list[int]:
 
 
 def multiply(
-    total: Int32, a: Any, b: Int64, steps: Any, instruction: Any, pair: Any, more: Any
+    total: Any, a: Any, b: Descriptor, steps: Any, instruction: int, pair: bool, more: Any
 ) -> None:
     """Issue MMAs by one thread; those of one thread complete in the order of their issue.
 
     Args:
         total: address of the sum in tensor memory.
-        a: a descriptor (Int64), or an address in tensor memory (Int32).
-        b: a descriptor.
+        a: a `Descriptor`, or an address in tensor memory.
+        b: a `Descriptor`.
         steps: for each MMA, by how much `a` and `b` move.
         instruction: the instruction descriptor.
         pair: whether both CTAs of a pair multiply.
-        more: whether the first adds to the sum (1) or overwrites it (0); the others add.
+        more: whether the first adds to the sum or overwrites it; the others add.
     """
-    in_tmem = isinstance(a, Int32)
-    group, first = (2 if pair else 1), "[{$r1}]" if in_tmem else "{$r1}"
+    in_tmem = not isinstance(a, Descriptor)
+    known = isinstance(more, bool)  # when the kernel is compiled
     with cute.arch.elect_one():
-        for a_step, b_step in steps:
+        for number, (a_step, b_step) in enumerate(steps):
+            adds = str(int(number > 0 or more)) if number or known else "more"
+            # Descriptors are put together here. Outside, all of them would be kept in registers.
+            code = [
+                "setp.ne.b32 more, {$r4}, 0;" if adds == "more" else "",
+                f"add.s32 low, {{$r1}}, {a_step};",
+                "" if in_tmem else f"mov.b32 high, {a.high}; mov.b64 a, {{low, high}};",
+                f"add.s32 low_b, {{$r2}}, {b_step};",
+                f"mov.b32 high, {b.high}; mov.b64 b, {{low_b, high}};",
+                f"tcgen05.mma.cta_group::{2 if pair else 1}.kind::f16",
+                f"[{{$r0}}], {'[low]' if in_tmem else 'a'}, b, {{$r3}}, {adds};",
+            ]
+            operands = [total, a if in_tmem else a.low, b.low, Int32(instruction)]
             cute.arch.inline_ptx(
-                "{.reg .pred more; setp.ne.b32 more, {$r4}, 0; "
-                f"tcgen05.mma.cta_group::{group}.kind::f16 "
-                "[{$r0}], " + first + ", {$r2}, {$r3}, more;}",
-                read_only_args=[total, a + a_step, b + b_step, Int32(instruction), Int32(more)],
+                "{.reg .pred more; .reg .b32 low, low_b, high; .reg .b64 a, b; "
+                + " ".join(code)
+                + "}",
+                read_only_args=operands + ([Int32(more)] if adds == "more" else []),
             )
-            more = 1
