@@ -7,6 +7,7 @@ from fa4kernel.emulator import machine as _machine  # noqa: F401
 from fa4kernel.emulator.emulate import Emulation, emulate
 from fa4kernel.emulator.errors import DeadlockError, EmulationError
 from fa4kernel.emulator.inspection.report import inspect
+from fa4kernel.emulator.labels import Labels, Ring
 from fa4kernel.emulator.launch import Launch, Pointer, Struct
 from fa4kernel.emulator.tensor.tensor_map import TensorMap
 from fa4kernel.emulator.waiting import Waiting
@@ -15,8 +16,10 @@ __all__ = [
     "DeadlockError",
     "Emulation",
     "EmulationError",
+    "Labels",
     "Launch",
     "Pointer",
+    "Ring",
     "Struct",
     "TensorMap",
     "Waiting",

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fa4kernel.emulator.labels import PLAIN, Labels
+
 Dim3 = tuple[int, int, int]
 
 #: Dynamic and static shared memory that one CTA can have on sm_90 and sm_100, in bytes
@@ -56,6 +58,7 @@ class Launch:
         entry: the kernel's name; may be left out if the module has one.
         registers_per_thread: registers a thread starts with (what ptxas chose); by default as many
             as 65,536 give every thread of the block, a multiple of 8, at most 255.
+        labels: what to call barriers, tensors and slots in reports and traces.
 
     Raises:
         ValueError: a dimension is out of range or the grid is no multiple of the cluster.
@@ -71,6 +74,7 @@ class Launch:
     arguments: Sequence[Any] = field(default_factory=tuple)
     entry: str | None = None
     registers_per_thread: int | None = None
+    labels: Labels = PLAIN
 
     def __post_init__(self) -> None:
         for name in ("grid", "block", "cluster"):

@@ -2,11 +2,12 @@
 
 Names come from the source as far as PTX names it (`.loc`; with CuTe DSL set CUTE_DSL_LINEINFO=1)
 and it can be read here. Without it a barrier goes by its offset in shared memory, and a role by the
-numbers of its warps.
+numbers of its warps. A launch's labels go before all of these.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from fa4kernel.emulator.errors import source_line
@@ -14,6 +15,7 @@ from fa4kernel.emulator.inspection.barriers import Barrier, mbarriers, named_bar
 from fa4kernel.emulator.inspection.roles import Role, roles_of, warps_words
 from fa4kernel.emulator.inspection.sites import Sites, home_of, locations
 from fa4kernel.emulator.inspection.sources import Sources
+from fa4kernel.emulator.labels import PLAIN, Labels
 from fa4kernel.emulator.machine.layout import AddressOf
 from fa4kernel.emulator.ptx.module import Function, Instruction, Location
 
@@ -25,6 +27,7 @@ class Names:
         function: the kernel.
         address_of: where its shared variables lie.
         block: threads of a CTA in x, y, z.
+        labels: of the launch.
 
     >>> from fa4kernel.emulator.ptx import parse
     >>> kernel = '''.version 8.8
@@ -40,10 +43,12 @@ class Names:
     """
 
     def __init__(
-        self, function: Function, address_of: AddressOf, block: tuple[int, int, int]
-    ) -> None:
+        self, function: Function, address_of: AddressOf, block: tuple[int, int, int],
+        labels: Labels = PLAIN,
+    ) -> None:  # fmt: skip
         self.function = function
         self.block = block
+        self.labels = labels
         self._address_of = address_of
         self.sources = Sources()
 
@@ -55,17 +60,27 @@ class Names:
     @cached_property
     def mbarriers(self) -> dict[int, Barrier]:
         """The mbarriers, by offset in shared memory."""
-        return mbarriers(self.sites.mbarriers, self.sources)
+        found = mbarriers(self.sites.mbarriers, self.sources)
+        for offset, each in found.items():
+            family, stage = self.labels.barrier(each.family, each.stage, offset)
+            found[offset] = replace(each, family=family, stage=stage)
+        return found
 
     @cached_property
     def named_barriers(self) -> dict[int, Barrier]:
         """The named barriers, by number."""
-        return named_barriers(self.sites.named, self.sources)
+        found = named_barriers(self.sites.named, self.sources)
+        for number, name in self.labels.named.items():
+            if number in found:
+                found[number] = replace(found[number], family=name, stage=None)
+        return found
 
     @cached_property
     def roles(self) -> list[Role]:
         """The roles, by first warp."""
-        return roles_of(self.function, self.block, self.sources)
+        names = self.labels.roles
+        found = roles_of(self.function, self.block, self.sources)
+        return [replace(each, name=names.get(each.name, each.name)) for each in found]
 
     @cached_property
     def home(self) -> tuple[str, str]:

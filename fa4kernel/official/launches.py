@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fa4kernel.emulator.labels import PLAIN, Labels
 from fa4kernel.emulator.launch import Launch
 from fa4kernel.official.compile import Kernel
 from fa4kernel.official.facts import Facts
+from fa4kernel.official.labels import labels
 from fa4kernel.official.problem import Ints, Problem
 from fa4kernel.official.schedulers import Grid, schedule, uses_clc
 from fa4kernel.official.views import Divmod, View, encode
@@ -43,10 +45,16 @@ def launches(problem: Problem, kernels: Mapping[str, Kernel]) -> Iterator[tuple[
         yield kernels["combine"], _combine(problem, metadata, kernels["combine"].facts)
 
 
-def bind(facts: Facts, grid: Grid, values: list[Any]) -> Launch:
+def bind(facts: Facts, grid: Grid, values: list[Any], labels: Labels = PLAIN) -> Launch:
     """The launch that passes ``values``, one for each parameter of the kernel.
 
     Later versions of the package pass each divisor twice, encoded and plain.
+
+    Args:
+        facts: of the kernel.
+        grid: CTAs.
+        values: see there.
+        labels: for reports.
 
     Raises:
         ValueError: there are more or fewer values than parameters.
@@ -68,7 +76,14 @@ def bind(facts: Facts, grid: Grid, values: list[Any]) -> Launch:
         shared_bytes=facts.shared_bytes,
         arguments=arguments,
         entry=facts.entry,
+        labels=labels,
     )
+
+
+def named(values: list[Any], **tensors: View) -> dict[int, str]:
+    """Names of tensors, by the numbers of the parameters that they are passed as."""
+    names = {id(view): name for name, view in tensors.items()}
+    return {i: names[id(value)] for i, value in enumerate(values) if id(value) in names}
 
 
 def _forward(problem: Problem, metadata: dict[str, Ints], facts: Facts) -> Launch:
@@ -114,7 +129,7 @@ def _forward(problem: Problem, metadata: dict[str, Ints], facts: Facts) -> Launc
     values += [View.of(metadata[name], (0,)) for name in names if name in metadata]
     if v.packed:
         values.append(Divmod(v.ratio))
-    return bind(facts, grid, values)
+    return bind(facts, grid, values, labels(named(values, Q=q, K=k, V=value, O=out)))
 
 
 def _bound(problem: Problem, side: int) -> int | None:
@@ -154,7 +169,8 @@ def _forward_256(problem: Problem, facts: Facts) -> Launch:
         values += [View.of(p.page_table, (0, 1)), p.page_table.shape[1] * p.k.shape[1]]
     blocks = math.ceil(rows / 128)
     values += [blocks, p.heads, p.batch]
-    return bind(facts, (math.ceil(blocks / 2) * 2, p.heads, p.batch), values)
+    tensors = named(values, Q=q, K=k, V=value, O=out)
+    return bind(facts, (math.ceil(blocks / 2) * 2, p.heads, p.batch), values, labels(tensors, 256))
 
 
 def _grouped(array: np.ndarray[Any, Any], ratio: int, varlen: bool, repeat: bool = False) -> View:

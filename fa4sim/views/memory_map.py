@@ -223,7 +223,8 @@ def _phases(
 def _in_window(part: Scope, bars: list[Bar]) -> list[Bar]:
     """The bars that show, tensors in the order of the legend."""
     shown = [bar for bar in bars if bar.end > part.start and bar.start < part.end]
-    return sorted(shown, key=lambda bar: (TENSORS.index(bar.name[0]), bar.start))
+    order = {tensor: i for i, tensor in enumerate(TENSORS)}
+    return sorted(shown, key=lambda bar: (order.get(bar.name[0], len(order)), bar.start))
 
 
 def _draw(page: Page, axes: Axes, part: Scope, bars: list[Bar], height: float) -> None:
@@ -231,20 +232,24 @@ def _draw(page: Page, axes: Axes, part: Scope, bars: list[Bar], height: float) -
     write_in_bars(axes, bars, page.width, height=height)
 
 
+def _tensors(lives: Table) -> list[str]:
+    """The tensors in a table, those that every kernel has first."""
+    found = set(map(str, lives.unique("tensor")))
+    return [t for t in TENSORS if t in found] + sorted(found - set(TENSORS))
+
+
 def _alt(part: Scope, smem: Table, tmem: Table, names: list[str], columns: int) -> str:
     text = [f"Map of the memory of {part.where}."]
     if names:
-        counts = [f"{len(smem.where(tensor=t))} of {t}" for t in TENSORS
-                  if len(smem.where(tensor=t))]  # fmt: skip
+        counts = [f"{len(smem.where(tensor=t))} of {t}" for t in _tensors(smem)]
         text.append(f"Shared memory: {len(names)} slots ({', '.join(names)}) hold "
                     f"{', '.join(counts) or 'nothing'}.")  # fmt: skip
     if columns:
         parts = []
-        for tensor in TENSORS:
+        for tensor in _tensors(tmem):
             mine = tmem.where(tensor=tensor)
-            if len(mine):
-                where = " and ".join(sorted(mine.unique("slot"), key=column_range))
-                parts.append(f"{len(mine)} of {tensor} in {where}")
+            where = " and ".join(sorted(mine.unique("slot"), key=column_range))
+            parts.append(f"{len(mine)} of {tensor} in {where}")
         share = columns_in_use(part)
         text.append(f"Tensor memory, {columns} columns: {'; '.join(parts) or 'empty'}; on average "
                     f"{share:.0f} columns are in use.")  # fmt: skip

@@ -376,11 +376,11 @@ class Machine:
     @property
     def names(self) -> Names:
         """What its barriers and roles are called."""
-        context = self.program.context
-        if context.names is None:
+        context, labels = self.program.context, self.launch.labels
+        if context.names is None or context.names.labels != labels:
             from fa4kernel.emulator.names import Names
 
-            context.names = Names(context.function, context.address_of, self.launch.block)
+            context.names = Names(context.function, context.address_of, self.launch.block, labels)
         return context.names
 
     def cta_number(self, cta: int) -> int:

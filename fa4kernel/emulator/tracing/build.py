@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fa4kernel.emulator.errors import source_line
 from fa4kernel.emulator.names import Names
 from fa4kernel.emulator.tracing.events import WARPS, ArrivalEvent, UnitEvent, WaitEvent
+from fa4kernel.emulator.tracing.lives import add_lives
 from fa4kernel.emulator.tracing.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Builder:
         self._spans()
         self._waits()
         self._arrivals()
+        add_lives(self.trace, recorder, names, self.end)
 
     # --- what ran ----------------------------------------------------------------------------
 
@@ -168,6 +170,8 @@ class Builder:
             return self.names.mbarrier_parts(event.place)
         if event.what == "named":
             found = self.names.named_barriers.get(event.place)
+            if event.place in self.names.labels.named:
+                return self.names.labels.named[event.place], 0
             if found is None or found.stage is None:
                 return self.names.named_barrier(event.place), 0
             return found.family, found.stage

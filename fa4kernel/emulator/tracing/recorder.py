@@ -22,12 +22,12 @@ from fa4kernel.emulator.tracing.events import (
     Step,
     WaitEvent,
 )
-from fa4kernel.emulator.tracing.units import UnitLog
+from fa4kernel.emulator.tracing.memory import MemoryLog
 
 Slots = NDArray[np.intp]
 
 
-class Recorder(UnitLog):
+class Recorder(MemoryLog):
     """Remembers steps, waits, arrivals and the work of asynchronous units."""
 
     # --- threads ---------------------------------------------------------------------------------

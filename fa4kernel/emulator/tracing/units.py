@@ -52,10 +52,18 @@ class UnitLog(Log):
         self._done(store)
 
     def _tensor(self, tensor_map: Any) -> str:
-        for number, argument in enumerate(self.machine.launch.arguments):
-            if argument is tensor_map and tensor_map is not None:
-                return f"argument {number}"
+        number = self.parameter(tensor_map)
+        if number >= 0:
+            return self.machine.launch.labels.tensor(number)
         return "block" if tensor_map is None else "tensor"
+
+    def parameter(self, tensor_map: Any) -> int:
+        """The number of the kernel parameter that a tensor map is; -1 for none."""
+        if tensor_map is not None:
+            for number, argument in enumerate(self.machine.launch.arguments):
+                if argument is tensor_map:
+                    return number
+        return -1
 
     def copy_issued(self, convoy: Convoy, copy: Copy) -> None:
         """A ``cp.async`` of many lanes is under way."""
