@@ -16,6 +16,7 @@ from fa4kernel.emulator import DeadlockError, Emulation, EmulationError
 from fa4kernel.emulator.emulate import CHECKS
 from fa4kernel.emulator.emulate import emulate as run
 from fa4kernel.emulator.machine.adversary import WAYS, schedule_of
+from fa4kernel.emulator.replay import command
 from fa4kernel.emulator.tracing.progress import Report
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.options import examples, json_option
@@ -110,11 +111,13 @@ def emulate(
     schedule = _schedule(given.pop("schedule"))
     traced: bool | str = False if target is None else True if ctas == "all" else ctas
     facts: dict[str, Any] = {"file": file, "launch": launch_file, "grid": described.launch.grid}
+    facts["replay"] = command(file, launch_file, schedule=schedule, **given)
     try:
         with refusals(), _bar(as_json) as progress:
             found = run(
-                ptx, described.launch, schedule=schedule, trace=traced, progress=progress, **given
-            )
+                ptx, described.launch, schedule=schedule, trace=traced, progress=progress,
+                replay=facts["replay"], **given,
+            )  # fmt: skip
     except EmulationError as error:
         facts |= _failure(error, target)
         raise PipelineBroken(_failure_words(error, facts), facts) from None

@@ -19,6 +19,7 @@ from fa4kernel.emulator.machine.program import Context, Program
 from fa4kernel.emulator.parallel import SharedMemory, clusters_talk, is_possible, share_out
 from fa4kernel.emulator.ptx import parse
 from fa4kernel.emulator.ptx.module import Module
+from fa4kernel.emulator.replay import python_call
 from fa4kernel.emulator.tracing import Recorder, Selection, Watchers
 from fa4kernel.emulator.tracing.progress import Progress, Report
 
@@ -77,6 +78,7 @@ def emulate(
     processes: int = 1,
     trace: bool | str = False,
     progress: Report | None = None,
+    replay: str | None = None,
 ) -> Emulation:
     """Execute a launch of a kernel; its outputs are then in the arrays of the launch.
 
@@ -99,6 +101,7 @@ def emulate(
             numbered cluster by cluster; in one process.
         progress: is told, a few times a second, how many CTAs have ended, of how many, and how many
             warp instructions were executed.
+        replay: what reports say that repeats this run; by default this call.
 
     Raises:
         PtxError: the text cannot be read or holds an instruction that is not supported.
@@ -109,6 +112,10 @@ def emulate(
     """
     if checks not in CHECKS:
         raise ValueError(f"checks={checks!r}: give one of {', '.join(CHECKS)}")
+    replay = replay or python_call(
+        schedule=schedule, checks=checks, arithmetic=arithmetic, resident_ctas=resident_ctas,
+        processes=processes, most_steps=most_steps,
+    )  # fmt: skip
     schedule_of(schedule)  # a schedule that doesn't exist is told before anything is read
     started = time.perf_counter()
     program = ptx if isinstance(ptx, Program) else decode(ptx, launch)
@@ -131,7 +138,7 @@ def emulate(
         """Run one part of the clusters."""
         order = schedule_of(schedule, part)
         at_once = max(1, resident_ctas // parts // launch.cluster_size)
-        reports = Reports(order.name)
+        reports = Reports(replay)
         instructions = steps = 0
         while pending[part]:
             wave = pending[part].take(at_once)
@@ -147,7 +154,7 @@ def emulate(
             try:
                 machine.run()
             except EmulationError as error:
-                error.hazards = reports.hazards
+                error.hazards, error.replay = reports.hazards, replay
                 if recorder is not None:
                     error.trace = _trace(recorder, machine)
                 raise

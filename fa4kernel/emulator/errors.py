@@ -42,10 +42,16 @@ class EmulationError(RuntimeError):
         self.trace: Any = None
         #: Hazards found before, if checks were on.
         self.hazards: tuple[Any, ...] = ()
+        #: What repeats the run, event for event.
+        self.replay = ""
+
+    def __str__(self) -> str:
+        """What happened, where, and how to see it again."""
+        return str(self.args[0]) + (f"\n  replay: {self.replay}" if self.replay else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes with all they know."""
-        return _remade, (type(self), str(self), dict(vars(self)))
+        return _remade, (type(self), str(self.args[0]), dict(vars(self)))
 
 
 class DeadlockError(EmulationError):

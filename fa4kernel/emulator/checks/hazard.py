@@ -110,16 +110,17 @@ class Hazard:
         first: who was there first in this run; None if nobody was.
         second: who came then.
         place: where they meet.
-        replay: schedule (and seed) under which it was found.
+        replay: what repeats the run, event for event: a call or a command with the schedule.
         count: how often the same two places of the program met so.
 
     >>> writer, reader = Party("warp 0 of CTA 0", None, 7), Party("warp 1 of CTA 0", None, 9)
     >>> place = Place("shared", 0, 1024, 1151)
-    >>> print(Hazard("read-before-write", "it reads too early", writer, reader, place, "random 3"))
+    >>> call = "emulate(ptx, launch, schedule=3)"
+    >>> print(Hazard("read-before-write", "it reads too early", writer, reader, place, call))
     hazard read-before-write: it reads too early, at shared bytes 0x400 to 0x47f of CTA 0
       first:  warp 0 of CTA 0, tick 7
       second: warp 1 of CTA 0, tick 9
-      schedule: random 3
+      replay: emulate(ptx, launch, schedule=3)
     """
 
     kind: str
@@ -147,5 +148,5 @@ class Hazard:
             lines.append(f"  first:  {self.first}")
         lines.append(f"  second: {self.second}")
         more = f", {self.count} times" if self.count > 1 else ""
-        lines.append(f"  schedule: {self.replay}{more}")
+        lines.append(f"  replay: {self.replay}{more}")
         return "\n".join(lines)

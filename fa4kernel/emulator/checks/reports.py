@@ -15,7 +15,7 @@ class Reports:
     """Hazards by kind and the two places of the program that meet.
 
     Attributes:
-        replay: the schedule of this run, for the reports.
+        replay: what repeats this run, for the reports.
     """
 
     def __init__(self, replay: str) -> None:

@@ -46,7 +46,9 @@ def test_tensor_memory_is_named_by_columns() -> None:
 
 
 def test_the_seed_is_told() -> None:
-    assert only(THREADS["two warps write the same"], 3).replay == "random 3"
+    hazard = only(THREADS["two warps write the same"], 3)
+    assert hazard.replay == "emulate(ptx, launch, schedule=3, most_steps=20000)"
+    assert f"replay: {hazard.replay}" in str(hazard)
 
 
 def test_like_meetings_are_told_once() -> None:

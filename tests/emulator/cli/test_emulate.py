@@ -1,5 +1,7 @@
 """`fa4kernel emulate`."""
 
+import shlex
+
 import pytest
 
 
@@ -129,3 +131,20 @@ def test_the_help_says_whose_code_is_run(fa4kernel):
     text = " ".join(fa4kernel("emulate", "--help").out.split())
     assert "THE CODE OF THIS FILE IS RUN" in text
     assert "PTX itself cannot touch this computer" in text
+
+
+def test_reports_end_with_the_command_that_repeats_the_run(
+    fa4kernel, stuck, kernel, launch_file, monkeypatch
+):
+    launch = launch_file()
+    outcome = fa4kernel("emulate", stuck, "--launch", launch, "--schedule", "delay warp 1")
+    assert outcome.code == 3
+    told = f"fa4kernel emulate {stuck} --launch {launch} --schedule 'delay warp 1' --checks default"
+    assert f"  replay: {told}\n" in outcome.err
+    again = shlex.split(told.removeprefix("fa4kernel "))
+    assert fa4kernel(*again).err == outcome.err
+
+    kernel.write_text(kernel.read_text().replace("bar.sync 0;", ""))
+    facts = fa4kernel("emulate", kernel, "--launch", launch, "--json", "--schedule", 5).json
+    assert facts["replay"].endswith(f"--launch {launch} --schedule 5 --checks default")
+    assert all(hazard["replay"] == facts["replay"] for hazard in facts["hazards"])
