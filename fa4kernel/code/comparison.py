@@ -127,10 +127,10 @@ def facts(code: Code) -> dict[str, Any]:
         "step_work": measured.step,
         "tile_work": measured.tile,
         "persistent": measured.persistent,
-        "exact": measured.exact,
         "roles": {
             role.name: {
                 "warps": role.warps, "registers": role.registers, "even": role.even,
+                "exact": role.exact,
                 "step": role.step, "step_slots": slots(role.step), "step_pipes": pipes(role.step),
                 "rescaled_slots": slots(role.rescaled),
                 "tile": role.tile, "tile_slots": slots(role.tile),

@@ -46,7 +46,8 @@ class Shape:
 
     Attributes:
         name: as the command calls it.
-        head_dim: elements of a row of Q, K, V and O.
+        head_dim: elements of a row of Q and K.
+        head_dim_v: elements of a row of V and O.
         causal: mask.
         pair: two CTAs work as one.
         dtype: of Q, K, V and O.
@@ -54,6 +55,7 @@ class Shape:
 
     name: str
     head_dim: int = 128
+    head_dim_v: int = 128
     causal: bool = False
     pair: bool = False
     dtype: DType = "bf16"
@@ -63,7 +65,8 @@ class Shape:
         """In words."""
         mask = "causal" if self.causal else "full"
         ctas = "pair of CTAs" if self.pair else "one CTA"
-        return f"head dim {self.head_dim}, {mask}, {ctas}, {self.dtype}"
+        dims = dict.fromkeys((self.head_dim, self.head_dim_v))
+        return f"head dim {' and '.join(map(str, dims))}, {mask}, {ctas}, {self.dtype}"
 
     @property
     def ctas(self) -> int:
@@ -76,15 +79,17 @@ SHAPES = {
     for shape in (
         Shape("full-128"),
         Shape("causal-128", causal=True),
-        Shape("full-64", head_dim=64),
         Shape("pair-128", pair=True),
+        Shape("full-64", head_dim=64, head_dim_v=64),
+        Shape("full-96", head_dim=96, head_dim_v=96),
+        Shape("causal-192", head_dim=192, causal=True),
     )
 }
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Inputs and outputs of one head: raw bits, (1, length, 1, head_dim); LSE (1, 1, length)."""
+    """Inputs and outputs of one head: raw bits, (1, length, 1, columns); LSE (1, 1, length)."""
 
     q: Bits
     k: Bits
@@ -112,10 +117,11 @@ def arrays(shape: Shape, tiles: int, blocks: int, rising: bool) -> Arrays:
     k = np.zeros((1, keys, 1, shape.head_dim), np.float32)
     if rising:
         k[..., 0] = RISE * (blocks - 1 - np.arange(keys) // BLOCK)[None, :, None]
-    v = rng.standard_normal((1, keys, 1, shape.head_dim), dtype=np.float32)
+    v = rng.standard_normal((1, keys, 1, shape.head_dim_v), dtype=np.float32)
     lse = np.zeros((1, 1, rows), np.float32)
     q_bits, k_bits, v_bits = (to_bits16(x, shape.dtype) for x in (q, k, v))
-    return Arrays(q_bits, k_bits, v_bits, np.zeros_like(q_bits), lse)
+    out = np.zeros((1, rows, 1, shape.head_dim_v), np.uint16)
+    return Arrays(q_bits, k_bits, v_bits, out, lse)
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ def official(shape: Shape) -> Kernel:
     if reason := missing():
         raise AbsentError(reason)
     variant = Variant(
-        dtype=shape.dtype, head_dim=shape.head_dim, head_dim_v=shape.head_dim,
+        dtype=shape.dtype, head_dim=shape.head_dim, head_dim_v=shape.head_dim_v,
         causal=shape.causal, pair=shape.pair, lse=True,
     )  # fmt: skip
     kernels = compiled(variant)
@@ -167,7 +173,7 @@ def config_of(shape: Shape) -> Config:
     """The configuration of our kernel that does what the official one does with long problems."""
     problem = fa4sim.Problem(
         batch=1, heads=1, seqlen_q=LONG, seqlen_k=LONG, head_dim=shape.head_dim,
-        causal=shape.causal, dtype=shape.dtype,
+        head_dim_v=shape.head_dim_v, causal=shape.causal, dtype=shape.dtype,
     )  # fmt: skip
     return Config.of(problem, fa4sim.Design.for_problem(problem, B200, cta_group=shape.ctas))
 

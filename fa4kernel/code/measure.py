@@ -48,6 +48,7 @@ class Role:
         loop: the smallest loop in the text that holds all instructions of a step (of a tile, for a
             role that does nothing for a block).
         even: whether all its warps execute as many of each unit in a step.
+        exact: whether one block more makes as large a difference as each of ``MORE``.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Role:
     tile: Mix
     loop: Loop | None
     even: bool
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,6 @@ class Measurement:
         tile: the same for one tile, beside that of its blocks.
         persistent: whether a CTA works on several tiles; if not, ``tile`` is a CTA's whole life
             with ``FEW`` blocks, less as many steps.
-        exact: whether one block more makes as large a difference as each of ``MORE``.
     """
 
     shape: Shape
@@ -85,7 +86,6 @@ class Measurement:
     step: dict[str, float]
     tile: dict[str, float]
     persistent: bool
-    exact: bool
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if there is one."""
@@ -154,11 +154,10 @@ def measure(kernel: Kernel, shape: Shape) -> Measurement:
         kernel,
         kernel.launch(arrays(shape, TILES, FEW, False)).shared_bytes,
         len(function.instructions),
-        _roles(function, few, step, rescaled, tile),
+        _roles(function, few, step, rescaled, tile, (next_.counts - few.counts) / mine),
         step_work,
         tile_work,
         persistent,
-        bool(np.array_equal((next_.counts - few.counts) / mine, step)),
     )
 
 
@@ -172,8 +171,9 @@ def _work(more: Work, less: Work, by: int) -> dict[str, float]:
 
 
 def _roles(
-    function: Function, run: Execution, step: Counts, rescaled: Counts, tile: Counts
+    function: Function, run: Execution, step: Counts, rescaled: Counts, tile: Counts, one: Counts
 ) -> tuple[Role, ...]:
+    """Warps by role; ``one`` is the difference that a single block makes."""
     units = np.array([unit_of(each) for each in function.instructions])
     warps: dict[str, list[int]] = {}
     for warp in range(step.shape[1]):
@@ -196,6 +196,7 @@ def _roles(
                 _mix(units, tile[:, first]),
                 around(loops, np.flatnonzero(steady).tolist()),
                 all(mix == mixes[0] for mix in mixes),
+                bool(np.array_equal(one[:, members], step[:, members])),
             )
         )
     return tuple(found)

@@ -93,17 +93,14 @@ def _method(report: Report) -> str:
 
 def _shape(shape: Shape, codes: Mapping[str, Code]) -> str:
     parts = [f"## {shape.title[0].upper()}{shape.title[1:]}", _compiled(codes)]
-    remarks = [
-        f"{name}: one block more is not the same as each of {MORE}; the figures are averages."
-        for name, code in codes.items()
-        if not code.measured.exact
-    ]
-    remarks += [
-        f"{name}, {role.name}: its warps differ; the figures are those of warp {role.warps[0]}."
-        for name, code in codes.items()
-        for role in code.measured.roles
-        if not role.even
-    ]
+    remarks = []
+    for name, code in codes.items():
+        for role in code.measured.roles:
+            who = f"{name}, {role.name}"
+            if not role.exact:
+                remarks.append(f"{who}: blocks differ; figures are the average of {MORE}.")
+            if not role.even:
+                remarks.append(f"{who}: warps differ; figures are those of warp {role.warps[0]}.")
     remarks += [f"{name}: {code.refusal}" for name, code in codes.items() if code.refusal]
     parts += remarks
     parts.append("### One step of one warp\n\n" + _mixes(codes, lambda role: role.step, True))

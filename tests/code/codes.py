@@ -21,15 +21,15 @@ def code(
     exponentials: int = 113,
     assembly: Assembly | None = NO_SPILLS,
     work: dict[str, float] | None = None,
+    even: bool = True,
+    exact: bool = True,
     **changes: object,
 ) -> Code:
     """A kernel with a softmax role alone; ``changes`` are of its measurement."""
     kernel = Kernel(name, f"the {name} kernel, version 7", stand_in(), stand_in_launch)
     step = {"MUFU": float(exponentials), "packed FMA": 2.0, "move": 40.0}
-    role = Role("softmax", (0, 1, 2, 3), 192, step, step, {"conversion": 5.0}, None, True)
+    role = Role("softmax", (0, 1, 2, 3), 192, step, step, {"conversion": 5.0}, None, even, exact)
     some = dict.fromkeys(WORK, 4.0)
-    measured = Measurement(
-        SHAPE, kernel, 1024, 4321, (role,), some | (work or {}), some, True, True
-    )
+    measured = Measurement(SHAPE, kernel, 1024, 4321, (role,), some | (work or {}), some, True)
     loop = None if assembly is None else MachineLoop(120, exponentials, 0)
     return Code(replace(measured, **changes), assembly, loop)

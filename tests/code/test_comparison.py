@@ -96,9 +96,10 @@ def test_a_page_about_one_kernel_makes_no_verdict():
 
 def test_the_page_warns_where_steps_or_warps_differ():
     plain = page(Report({SHAPE: {"ours": code()}}, ABSENT))
-    assert "averages" not in plain
-    warned = page(Report({SHAPE: {"ours": code(exact=False)}}, ABSENT))
-    assert "ours: one block more is not the same as each of" in warned
+    assert "differ;" not in plain
+    warned = page(Report({SHAPE: {"ours": code(exact=False, even=False)}}, ABSENT))
+    assert "ours, softmax: blocks differ; figures are the average of 12." in warned
+    assert "ours, softmax: warps differ; figures are those of warp 0." in warned
 
 
 def test_spilled_bytes_stand_in_the_table():
