@@ -12,7 +12,8 @@ import fa4kernel
 from fa4kernel.code.comparison import Code, Tools, facts, look, wishes
 from fa4kernel.code.kernels import KERNELS, SHAPES, Shape
 from fa4kernel.code.page import PAGE, Report, page
-from fa4sim.cli.errors import BadInput, CheckFailed, refusals
+from fa4kernel.emulator import EmulationError
+from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.options import examples, json_option
 from fa4sim.cli.output import Steps, print_json, say, write_whole
 
@@ -56,7 +57,7 @@ def code(as_json: bool, shapes: tuple[str, ...], kernels: tuple[str, ...], write
     with Steps("running the kernels") as steps, refusals():
         for number, shape in enumerate(chosen):
             for other, name in enumerate(names):
-                codes[shape][name] = look(KERNELS[name](shape), shape, tools)
+                codes[shape][name] = _looked(name, shape, tools)
                 steps(number * len(names) + other + 1, len(chosen) * len(names))
     report = Report(codes, tools)
     found = _facts(report)
@@ -72,6 +73,15 @@ def code(as_json: bool, shapes: tuple[str, ...], kernels: tuple[str, ...], write
         raise CheckFailed("something that is wanted of the kernel is missed", found)
     if as_json:
         print_json(found)
+
+
+def _looked(name: str, shape: Shape, tools: Tools) -> Code:
+    try:
+        return look(KERNELS[name](shape), shape, tools)
+    except EmulationError as error:
+        raise PipelineBroken(f"{name}, {shape.title}: {error}") from None
+    except RuntimeError as error:  # a compiler's words
+        raise BadInput(f"{name}, {shape.title}: {error}") from None
 
 
 def _facts(report: Report) -> dict[str, Any]:

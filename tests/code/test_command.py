@@ -6,6 +6,7 @@ from click.testing import CliRunner
 import fa4kernel.cli.code as command
 from fa4kernel.cli import main
 from fa4kernel.code.kernels import AbsentError, Kernel
+from fa4kernel.compiling import CompilationError
 from tests.cli.conftest import Outcome
 from tests.code.kernels import EXPONENTIALS, stand_in, stand_in_launch
 
@@ -67,6 +68,22 @@ def test_a_kernel_that_is_absent_is_bad_input(run):
     outcome = run(ours=absent)
     assert outcome.code == 2
     assert "flash-attn-4 is not installed" in outcome.err
+
+
+def test_a_compiler_that_fails_is_quoted(run):
+    def refused(shape):
+        raise CompilationError("unknown operand 7")
+
+    outcome = run(ours=refused)
+    assert outcome.code == 2
+    assert "ours, head dim 128, full" in outcome.err
+    assert "unknown operand 7" in outcome.err
+
+
+def test_a_kernel_that_does_not_run_is_a_broken_pipeline(run):
+    outcome = run(ours=kernel("ours", extra="trap;"))
+    assert outcome.code == 3
+    assert "trap" in outcome.err
 
 
 def test_the_page_is_written_into_a_clone_and_nowhere_else(run, monkeypatch, tmp_path):
