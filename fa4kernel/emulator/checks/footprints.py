@@ -21,7 +21,7 @@ from fa4kernel.emulator.tensor import tmem
 from fa4kernel.emulator.tensor.descriptors import SmemDescriptor
 
 if TYPE_CHECKING:
-    from fa4kernel.emulator.machine.tcgen05_ops import Transfer
+    from fa4kernel.emulator.machine.tmem_access import Transfer
 
 #: Columns of tensor memory, and groups of 16 lanes.
 COLUMNS, GROUPS = 512, 8

@@ -19,7 +19,7 @@ from fa4kernel.emulator.machine.warpgroup_mma import Product
 from fa4kernel.emulator.ptx.module import Instruction
 
 if TYPE_CHECKING:
-    from fa4kernel.emulator.machine.tcgen05_ops import Transfer
+    from fa4kernel.emulator.machine.tmem_access import Transfer
 
 
 class Monitor(ThreadEvents):

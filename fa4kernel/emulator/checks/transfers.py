@@ -21,7 +21,7 @@ from fa4kernel.emulator.ptx.module import Instruction
 
 if TYPE_CHECKING:
     from fa4kernel.emulator.checks.state import State
-    from fa4kernel.emulator.machine.tcgen05_ops import Transfer
+    from fa4kernel.emulator.machine.tmem_access import Transfer
 
 
 class TransferChecks:

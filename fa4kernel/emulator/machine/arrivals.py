@@ -62,18 +62,8 @@ class LastArrivals:
             lanes: who executed it, one for each entry; None if that is not known.
             landed: whether it was only bytes.
         """
-        number = self._numbers.get(id(instruction))
-        if number is None:
-            self._instructions.append(instruction)
-            number = self._numbers[id(instruction)] = len(self._instructions)
+        number = self._number(instruction)
         row = int(landed)
-        if len(index) == 1 and lanes is not None:  # quicker
-            at, lane = int(index[0]), int(lanes[0])
-            self._what[row, at], self._lane[row, at] = number, lane + 1
-            self._tick[row, at] = self._now()
-            if not landed:
-                self._came[at] |= np.uint32(1 << lane // (32 * self._ctas))
-            return
         self._what[row, index] = number
         self._tick[row, index] = self._now()
         if lanes is None:
@@ -83,6 +73,35 @@ class LastArrivals:
         if not landed:
             bits = np.uint32(1) << (lanes // (32 * self._ctas)).astype(np.uint32)
             np.bitwise_or.at(self._came, index, bits)
+
+    def record_one(self, at: int, instruction: Instruction, lanes: Any, landed: bool) -> None:
+        """The same where all entries are of the barrier ``at``."""
+        row = int(landed)
+        self._what[row, at] = self._number(instruction)
+        self._tick[row, at] = self._now()
+        if lanes is None:
+            self._lane[row, at] = 0
+            return
+        first, last = int(lanes[0]), int(lanes[-1])
+        self._lane[row, at] = last + 1
+        if landed:
+            return
+        size = 32 * self._ctas
+        if len(lanes) == 1:
+            bits = 1 << last // size
+        elif last - first == len(lanes) - 1:
+            bits = (2 << last // size) - (1 << first // size)
+        else:
+            bits = int(np.bitwise_or.reduce(1 << lanes // size))
+        self._came[at] |= np.uint32(bits)
+
+    def _number(self, instruction: Instruction) -> int:
+        """The number by which an instruction is kept."""
+        number = self._numbers.get(id(instruction))
+        if number is None:
+            self._instructions.append(instruction)
+            number = self._numbers[id(instruction)] = len(self._instructions)
+        return number
 
     def phase_done(self, index: Any) -> None:
         """A phase of these barriers is complete."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,15 @@ class BarrierAddress:
         self.instruction = instruction
         self.address = context.value(instruction.operands[operand], 2 if self.generic else 1)
 
-    def __call__(self, machine: Machine, lanes: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Indices into the machine's barriers."""
+    def __call__(
+        self, machine: Machine, lanes: NDArray[np.intp], picked: Any = None
+    ) -> NDArray[np.intp]:
+        """Indices into the machine's barriers.
+
+        Args:
+            lanes: whose barriers.
+            picked: the same as a slice, if there is one.
+        """
         if len(lanes) == 1:
             lane = int(lanes[0])
             address = self.address.one(machine.registers, lane)
@@ -43,9 +50,11 @@ class BarrierAddress:
             address &= 0xFFFFFFFF
             index = one_barrier(machine, lane, address, self.instruction, not self.remote)
             return np.array([index])
-        addresses = self.address(machine.registers, lanes)
-        if self.generic and (addresses >> 32 != SHARED_WINDOW).any():
-            self._elsewhere(int(addresses[addresses >> 32 != SHARED_WINDOW][0]))
+        addresses = self.address(machine.registers, lanes if picked is None else picked)
+        if self.generic:
+            elsewhere = addresses >> 32 != SHARED_WINDOW
+            if np.count_nonzero(elsewhere):
+                self._elsewhere(int(addresses[elsewhere][0]))
         addresses &= 0xFFFFFFFF
         return barrier_index(machine, lanes, addresses, self.instruction, not self.remote)
 
@@ -64,12 +73,21 @@ def barrier_index(
     own: bool,
 ) -> NDArray[np.intp]:
     """Indices of the barriers at shared addresses, as the lanes see them."""
-    ctas = lanes // 32 % machine.shape.ctas
+    ctas = machine.cta_of_lane[lanes]
+    first = int(addresses[0])
+    if (  # one offset for all, without clusters
+        machine.shape.size == 1
+        and not first & 7
+        and first < 8 * machine.barriers.slots
+        and not np.count_nonzero(addresses != first)
+    ):
+        found: NDArray[np.intp] = ctas * machine.barriers.slots + (first >> 3)
+        return found
     ranks, offsets = addresses >> RANK_SHIFT, addresses & OFFSET
     wrong = ranks >= machine.shape.size
     if own:
         wrong |= ranks != machine.rank_of(ctas)
-    if wrong.any():
+    if np.count_nonzero(wrong):
         raise EmulationError(
             f"mbarrier at {int(addresses[wrong][0]):#x}, which is in the window of CTA rank"
             f" {int(ranks[wrong][0])}: this instruction reaches only its own CTA's",

@@ -70,7 +70,7 @@ def collective(instruction: Instruction, semantics: Semantics, context: Context)
     def handler(machine: Machine, convoy: Convoy) -> Outcome:
         if whole and convoy.mask is not None:
             lacking = incomplete(machine, convoy)
-            if lacking.any():
+            if np.count_nonzero(lacking):
                 rest = convoy.part(~lacking)
                 if rest is not None:
                     execute(machine, rest)
@@ -102,7 +102,7 @@ def _elect(instruction: Instruction, context: Context) -> Handler:
         lo, hi = convoy.lo, convoy.hi
         if convoy.mask is not None:
             lacking = incomplete(machine, convoy)
-            if lacking.any():
+            if np.count_nonzero(lacking):
                 rest = convoy.part(~lacking)
                 if rest is not None:
                     handler(machine, rest)
@@ -138,7 +138,7 @@ def whole_warp(handler: Handler) -> Handler:
     def waiting(machine: Machine, convoy: Convoy) -> Outcome:
         if convoy.mask is not None:
             lacking = incomplete(machine, convoy)
-            if lacking.any():
+            if np.count_nonzero(lacking):
                 return Wait(lacking, Together(), again=True, others_again=True)
         return handler(machine, convoy)
 

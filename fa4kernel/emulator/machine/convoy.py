@@ -34,12 +34,13 @@ class Convoy:
     @classmethod
     def of(cls, pc: int, lo: int, mask: Mask) -> Convoy | None:
         """The convoy of the lanes ``lo + nonzero(mask)``; None if there are none."""
-        warps = np.flatnonzero(mask.reshape(-1, 32).any(axis=1))
-        if not len(warps):
+        truths = mask.tobytes()  # searched faster than an array of this size
+        first = truths.find(1)
+        if first < 0:
             return None
-        first, last = int(warps[0]), int(warps[-1]) + 1
-        part = mask[first * 32 : last * 32]
-        return cls(pc, lo + first * 32, lo + last * 32, None if part.all() else part)
+        first, last = first & ~31, (truths.rfind(1) | 31) + 1
+        whole = truths.find(0, first, last) < 0
+        return cls(pc, lo + first, lo + last, None if whole else mask[first:last])
 
     @property
     def count(self) -> int:
@@ -63,7 +64,7 @@ class Convoy:
                 self._warps = slots, slots * 32
             else:
                 by_warp = self.mask.reshape(-1, 32)
-                here = np.flatnonzero(by_warp.any(axis=1))
+                here = np.nonzero(by_warp.any(axis=1))[0]
                 slots = here + self.lo // 32
                 self._warps = slots, slots * 32 + by_warp[here].argmax(axis=1)
         return self._warps
@@ -76,6 +77,10 @@ class Convoy:
             else:
                 self._lanes = self.mask.nonzero()[0] + self.lo
         return self._lanes
+
+    def picked(self) -> Any:
+        """Its lanes to index with: a slice where they are all of the range."""
+        return slice(self.lo, self.hi) if self.mask is None else self.lanes()
 
     def lanes_per_warp(self) -> NDArray[np.intp]:
         """How many lanes of each of its warps are here, in the order of :meth:`warps`."""

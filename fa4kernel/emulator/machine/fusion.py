@@ -8,9 +8,10 @@ one comes after whatever wrote what it reads, and not before whatever read or wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from fa4kernel.emulator.isa.semantics import Semantics, flatten
 from fa4kernel.emulator.machine.cells import Cell, Cells, Constant, Slot
 from fa4kernel.emulator.machine.dataflow import read, written
 from fa4kernel.emulator.machine.registers import DTYPES
-from fa4kernel.emulator.machine.rows import Rows
 from fa4kernel.emulator.ptx.module import (
     TYPE_BITS,
     Immediate,
@@ -34,6 +34,15 @@ Source: TypeAlias = tuple[str, int]
 MOST_TOGETHER = 64
 #: A 32-bit half of a wider register, copied.
 COPY = Semantics(np.positive, ("b32",), ("b32",), ufunc=True)
+
+
+class HasRows(Protocol):
+    """Tells the row of each slot."""
+
+    @property
+    def of(self) -> Mapping[int, int]:
+        """Slot number to row."""
+        ...
 
 
 @dataclass(slots=True)
@@ -66,12 +75,14 @@ class Group:
         sources: for each of them its operands.
         targets: the row each writes.
         alone: the instruction, if it is one that cannot be joined with others.
+        calls: the calls that execute it, by how many pieces each takes (see ``group_binding``).
     """
 
     semantics: Semantics
     sources: list[tuple[Source, ...]] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     alone: Instruction | None = None
+    calls: dict[int, list[Any]] = field(default_factory=dict)
 
     @property
     def heavy(self) -> bool:
@@ -79,10 +90,17 @@ class Group:
         return not isinstance(self.semantics.function, np.ufunc)
 
 
-def plan(parts: Iterable[tuple[Instruction, Semantics]], cells: Cells, rows: Rows) -> list[Group]:
-    """The groups of a run, in an order that gives what program order gives."""
+def plan(
+    parts: Iterable[tuple[Instruction, Semantics]], cells: Cells, rows: HasRows
+) -> list[Group]:
+    """The groups of a run, in an order that gives what program order gives.
+
+    A piece joins the first group of its key that it may join. Of chains that do not depend on each
+    other (a polynomial for each of some registers) the first links are so in one group, the second
+    in another, and so on.
+    """
     groups: list[Group] = []
-    newest: dict[Any, int] = {}
+    by_key: dict[Any, list[int]] = {}
     wrote: dict[Source, int] = {}
     looked: dict[Source, int] = {}
     cutter = _Cutter(cells, rows)
@@ -90,12 +108,12 @@ def plan(parts: Iterable[tuple[Instruction, Semantics]], cells: Cells, rows: Row
         after = max((wrote.get(s, -1) for s in piece.reads), default=-1) + 1
         for s in piece.writes:
             after = max(after, wrote.get(s, -1) + 1, looked.get(s, -1))
-        at = newest.get(piece.key, -1) if piece.key is not None else -1
-        if at < after or len(groups[at].targets) >= MOST_TOGETHER:
+        at = _first(by_key.get(piece.key, ()), after, groups)
+        if at is None:
             at = len(groups)
             groups.append(Group(piece.semantics))
             if piece.key is not None:
-                newest[piece.key] = at
+                by_key.setdefault(piece.key, []).append(at)
         if piece.key is None:
             groups[at].alone = piece.instruction
         else:
@@ -108,10 +126,18 @@ def plan(parts: Iterable[tuple[Instruction, Semantics]], cells: Cells, rows: Row
     return groups
 
 
+def _first(candidates: Sequence[int], after: int, groups: Sequence[Group]) -> int | None:
+    """The first of some groups, by number and rising, from ``after`` on, that has room."""
+    for i in range(bisect_left(candidates, after), len(candidates)):
+        if len(groups[candidates[i]].targets) < MOST_TOGETHER:
+            return candidates[i]
+    return None
+
+
 class _Cutter:
     """Cuts instructions into pieces."""
 
-    def __init__(self, cells: Cells, rows: Rows) -> None:
+    def __init__(self, cells: Cells, rows: HasRows) -> None:
         self._cells = cells
         self._rows = rows
 
@@ -120,7 +146,8 @@ class _Cutter:
         copies = self._copies(instruction)
         if copies:
             for source, target in copies:
-                yield self._piece(COPY, "copy", (source,), target, instruction)
+                key = ("copy", source[0])
+                yield self._piece(COPY, key, (source,), target, instruction)
             return
         found = [self._joinable(instruction, semantics, half) for half in range(semantics.packed)]
         operands = [f for f in found if f is not None]
@@ -129,7 +156,7 @@ class _Cutter:
             yield Piece(semantics, None, (), -1, reads, writes, instruction)
             return
         for target, *sources in operands:
-            key = _key(instruction, semantics)
+            key = _key(instruction, semantics, sources)
             yield self._piece(semantics, key, tuple(sources), target, instruction)
 
     @staticmethod
@@ -208,9 +235,10 @@ class _Cutter:
         return ("word", self._rows.of[cell.number]) if isinstance(cell, Slot) else None
 
 
-def _key(instruction: Instruction, semantics: Semantics) -> Any:
+def _key(instruction: Instruction, semantics: Semantics, sources: Sequence[Source]) -> Any:
     """What instructions must share to be done by one call."""
-    name = (instruction.opcode, instruction.qualifiers, semantics.inputs)
+    where = tuple(kind for kind, _ in sources)
+    name = (instruction.opcode, instruction.qualifiers, semantics.inputs, where)
     if semantics.ufunc:
         return name
     fixed = tuple(str(o) for o in flatten(instruction.operands) if not isinstance(o, Register))

@@ -1,4 +1,8 @@
-"""Groups of like instructions bound to a range of lanes: one call on a matrix of rows each."""
+"""Groups of like instructions bound to a range of lanes: one call on a matrix of rows each.
+
+What does not depend on the lanes is worked out once for a group, in :func:`calls_of`: which rows
+an operand is in and whether a slice finds them. Binding then only takes views.
+"""
 
 from __future__ import annotations
 
@@ -28,107 +32,121 @@ def bind_group(
     most = max(1, MOST_VALUES // (hi - lo))
     if not group.heavy and hi - lo > FEW_LANES:
         most = 1
-    steps: list[Step] = []
-    for first in range(0, len(group.targets), most):
-        part = slice(first, first + most)
-        steps.append(_call(group, part, registers, lo, hi, mask))
-    return steps
+    most = min(most, len(group.targets))
+    calls = group.calls.get(most)
+    if calls is None:
+        calls = group.calls[most] = calls_of(group, most)
+    return [call.bind(registers, lo, hi, mask) for call in calls]
 
 
-def _call(
-    group: Group, part: slice, registers: Registers, lo: int, hi: int, mask: Array | None
-) -> Step:
-    semantics = group.semantics
-    columns = list(zip(*group.sources[part], strict=True))
-    kinds = (*semantics.inputs, *semantics.outputs)
-    inputs = [
-        _matrix(registers, column, kind, lo, hi)
-        for column, kind in zip(columns, kinds, strict=False)
-    ]
-    targets = group.targets[part]
-    file = registers.predicates if kinds[-1] == "pred" else registers.words
-    function = semantics.function
-    rows = _span(targets)
-    if len(targets) == 1:
-        rows = targets[0]
-        inputs = [i if callable(i) or not np.ndim(i) else i[0] for i in inputs]
-    views = [i for i in inputs if not callable(i)]
-    if rows is None:
-        return partial(
-            _gathered, function, inputs, file, np.array(targets), lo, hi, DTYPES[kinds[-1]], mask
-        )
-    out = file[rows, lo:hi]
-    if kinds[-1] != "pred":
-        out = out.view(DTYPES[kinds[-1]])
-    if semantics.ufunc and len(views) == len(inputs):
-        more = {} if mask is None else {"where": mask}
-        return partial(function, *views, out=out, **more)
-    return partial(_written, function, inputs, out, mask)
+def calls_of(group: Group, most: int) -> list[Call]:
+    """The calls of a group, each for up to ``most`` of its instructions."""
+    parts = [slice(first, first + most) for first in range(0, len(group.targets), most)]
+    return [Call(group, part) for part in parts]
 
 
-def _written(function: Callable[..., Array], inputs: list[Any], out: Array, mask: Any) -> None:
-    values = function(*[i() if callable(i) else i for i in inputs])
-    np.copyto(out, values, where=True if mask is None else mask)
+class Operand:
+    """A source of all instructions of a call.
+
+    Attributes:
+        kind: its PTX type.
+        value: the constants, an array (instructions, 1) or a scalar; None if it is in rows.
+        rows: a row, a slice of rows, or an index array of rows that no slice finds.
+    """
+
+    __slots__ = ("kind", "rows", "value")
+
+    def __init__(self, column: Sequence[Source], kind: str) -> None:
+        self.kind = kind
+        self.value: Any = None
+        self.rows: Any = None
+        numbers = [number for _, number in column]
+        same = numbers.count(numbers[0]) == len(numbers)
+        if column[0][0] == "constant":
+            words = np.array(numbers, np.uint32).view(DTYPES[kind])
+            self.value = words[0] if same else words[:, None]
+        else:
+            self.rows = span(numbers[:1] if same else numbers)
+
+    def bound(self, registers: Registers, lo: int, hi: int) -> Any:
+        """An array, or a call that makes it."""
+        if self.rows is None:
+            return self.value
+        file = registers.file(self.kind)
+        if isinstance(self.rows, np.ndarray):
+            return partial(_picked, file, self.rows, slice(lo, hi))
+        return file[self.rows, lo:hi]
 
 
-def _gathered(
+def _picked(file: Array, rows: Array, lanes: slice) -> Array:
+    return file[rows, lanes]
+
+
+class Call:
+    """One NumPy call, or one of a function made of some, for like instructions of a group."""
+
+    __slots__ = ("_function", "_inputs", "_kind", "_rows", "_ufunc")
+
+    def __init__(self, group: Group, part: slice) -> None:
+        semantics = group.semantics
+        columns = list(zip(*group.sources[part], strict=True))
+        self._function = semantics.function
+        self._ufunc = semantics.ufunc
+        self._kind = semantics.outputs[0]
+        self._rows = span(group.targets[part])
+        kinds = semantics.inputs[: len(columns)]
+        self._inputs = [Operand(c, k) for c, k in zip(columns, kinds, strict=True)]
+
+    def bind(self, registers: Registers, lo: int, hi: int, mask: Array | None) -> Step:
+        """The call for a range of lanes, of which ``mask`` names those that take part."""
+        inputs = [i.bound(registers, lo, hi) for i in self._inputs]
+        file = registers.file(self._kind)
+        if isinstance(self._rows, np.ndarray):
+            return partial(_strewn, self._function, inputs, file, self._rows, slice(lo, hi), mask)
+        out = file[self._rows, lo:hi]
+        if not self._ufunc:
+            return partial(_written, self._function, inputs, out, mask)
+        more = {"out": out} if mask is None else {"out": out, "where": mask}
+        if any(isinstance(i, partial) for i in inputs):
+            return partial(_gathered, self._function, inputs, more)
+        return partial(self._function, *inputs, **more)
+
+
+def _values(inputs: Sequence[Any]) -> list[Any]:
+    return [i() if isinstance(i, partial) else i for i in inputs]
+
+
+def _gathered(function: Callable[..., Array], inputs: Sequence[Any], more: Any) -> None:
+    function(*_values(inputs), **more)
+
+
+def _written(
+    function: Callable[..., Array], inputs: Sequence[Any], out: Array, mask: Array | None
+) -> None:
+    np.copyto(out, function(*_values(inputs)), where=True if mask is None else mask)
+
+
+def _strewn(
     function: Callable[..., Array],
-    inputs: list[Any],
+    inputs: Sequence[Any],
     file: Array,
     rows: Array,
-    lo: int,
-    hi: int,
-    dtype: Any,
-    mask: Any,
+    lanes: slice,
+    mask: Array | None,
 ) -> None:
-    values = function(*[i() if callable(i) else i for i in inputs])
-    values = np.asarray(values).astype(dtype, copy=False)
-    if file.dtype != np.bool_:
-        values = values.view(file.dtype)
+    values = np.asarray(function(*_values(inputs))).astype(file.dtype, copy=False)
     if mask is not None:
-        old = file[rows, lo:hi]
+        old = file[rows, lanes]
         np.copyto(old, values, where=mask)
         values = old
-    file[rows, lo:hi] = values
+    file[rows, lanes] = values
 
 
-def _span(rows: Sequence[int]) -> Any:
-    """The rows as a slice, if they are evenly spaced and rising; else None."""
+def span(rows: Sequence[int]) -> Any:
+    """A row as it is; rows that are evenly spaced and rising as a slice; others as an array."""
     if len(rows) == 1:
-        return slice(rows[0], rows[0] + 1)
+        return rows[0]
     step = rows[1] - rows[0]
     if step <= 0 or any(b - a != step for a, b in pairwise(rows)):
-        return None
+        return np.array(rows)
     return slice(rows[0], rows[-1] + 1, step)
-
-
-def _matrix(registers: Registers, column: tuple[Source, ...], kind: str, lo: int, hi: int) -> Any:
-    """An operand of all instructions: an array (instructions, lanes), or a call that makes it."""
-    dtype = DTYPES[kind]
-    where, values = column[0][0], [value for _, value in column]
-    if all(source == column[0] for source in column):
-        if where == "constant":
-            return np.uint32(values[0]).view(dtype)
-        values = values[:1]
-    elif any(source[0] != where for source in column):
-        return partial(_mixed, registers, column, dtype, lo, hi)
-    if where == "constant":
-        return np.array(values, np.uint32).view(dtype)[:, None]
-    file = registers.predicates if where == "predicate" else registers.words
-    span = _span(values)
-    if span is not None:
-        view = file[span, lo:hi]
-        return view if where == "predicate" else view.view(dtype)
-    return partial(_picked, file, np.array(values), lo, hi, dtype)
-
-
-def _picked(file: Array, rows: Array, lo: int, hi: int, dtype: Any) -> Array:
-    values = file[rows, lo:hi]
-    return values if values.dtype == np.bool_ else values.view(dtype)
-
-
-def _mixed(registers: Registers, column: tuple[Source, ...], dtype: Any, lo: int, hi: int) -> Array:
-    values = np.empty((len(column), hi - lo), np.uint32)
-    for i, (where, value) in enumerate(column):
-        values[i] = registers.words[value, lo:hi] if where == "word" else np.uint32(value)
-    return values.view(dtype)

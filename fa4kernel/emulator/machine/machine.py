@@ -40,14 +40,20 @@ if TYPE_CHECKING:
 
 
 class Blocked:
-    """A convoy that waits, for what, and what it does afterwards."""
+    """A convoy that waits, for what, and what it does afterwards.
 
-    __slots__ = ("again", "condition", "convoy")
+    ``version`` is the condition's when it was looked at last.
+    """
 
-    def __init__(self, convoy: Convoy, condition: Condition, again: bool) -> None:
+    __slots__ = ("again", "condition", "convoy", "version")
+
+    def __init__(
+        self, convoy: Convoy, condition: Condition, again: bool, version: int | None = None
+    ) -> None:
         self.convoy = convoy
         self.condition = condition
         self.again = again
+        self.version = version
 
 
 class Machine:
@@ -66,6 +72,7 @@ class Machine:
         ready: convoys that can go on, by instruction; those that meet are joined.
         blocked: those that wait.
         alive: bool, the lanes that have not ended.
+        cta_of_lane: the CTA of each lane.
         executed: warp instructions so far.
         most_steps: where the run is given up, at the next branch; None for never.
         slept: ticks that warps have slept, see ``nanosleep``.
@@ -110,6 +117,7 @@ class Machine:
         self.ready: dict[int, Convoy] = {}
         self.blocked: list[Blocked] = []
         self.alive = np.zeros(self.shape.lanes, np.bool_)
+        self.cta_of_lane = np.arange(self.shape.lanes) // 32 % ctas
         self.bound: dict[Any, list[Step]] = {}
         self._masks: dict[tuple[int, int], Mask] = {}
         self.monitor: Any = None
@@ -283,17 +291,20 @@ class Machine:
         self.executed += len(convoy.warps()[0])
         chosen = self._guard(item, convoy)
         if chosen is not None:
-            acting = convoy.part(chosen)
-            idle = convoy.part(~chosen, item.end)
-            if idle is not None and acting is not None:
-                self.put(idle)
-                convoy = acting
-                if self._act(item, convoy):
-                    self.put(convoy)
-                return False
-            if acting is None:
+            if convoy.mask is not None:
+                chosen &= convoy.mask
+            count = np.count_nonzero(chosen)
+            if count == 0:
                 convoy.pc = item.end
                 return True
+            if count != convoy.count:
+                acting = Convoy.of(convoy.pc, convoy.lo, chosen)
+                idle = convoy.part(~chosen, item.end)
+                assert acting is not None and idle is not None
+                self.put(idle)
+                if self._act(item, acting):
+                    self.put(acting)
+                return False
         return self._act(item, convoy)
 
     def _act(self, item: Special, convoy: Convoy) -> bool:
@@ -340,6 +351,11 @@ class Machine:
         woken = False
         kept: list[Blocked] = []
         for each in self.blocked:
+            version = each.condition.version(self)
+            if version is not None and version == each.version:
+                kept.append(each)
+                continue
+            each.version = version
             convoy = each.convoy
             ready = each.condition.ready(self, convoy)
             going = convoy.part(ready, convoy.pc if each.again else convoy.pc + 1)
@@ -353,7 +369,7 @@ class Machine:
             self.put(going)
             staying = convoy.part(~ready)
             if staying is not None:
-                kept.append(Blocked(staying, each.condition, each.again))
+                kept.append(Blocked(staying, each.condition, each.again, version))
         self.blocked = kept
         return woken
 

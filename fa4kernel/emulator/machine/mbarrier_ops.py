@@ -11,6 +11,7 @@ from fa4kernel.emulator.errors import EmulationError
 from fa4kernel.emulator.machine.barrier_address import ORDER, SPACES, BarrierAddress
 from fa4kernel.emulator.machine.convoy import Convoy
 from fa4kernel.emulator.machine.loads import spread
+from fa4kernel.emulator.machine.mbarriers import LARGEST_COUNT
 from fa4kernel.emulator.machine.phase_waits import decode_wait
 from fa4kernel.emulator.machine.program import (
     Context,
@@ -85,6 +86,10 @@ def _arrive(instruction: Instruction, context: Context) -> Handler:
     first = len(instruction.operands) - len(operands)
     address = BarrierAddress(instruction, context, first)
     more = context.value(operands[1]) if len(operands) > 1 else None
+    kept = isinstance(state, Register) and context.is_read(state)
+    fixed = None if more is None else more.constant
+    if fixed is not None and not 0 <= fixed <= LARGEST_COUNT:
+        fixed = None
     expects = "expect_tx" in instruction.qualifiers
     drops = name == "arrive_drop"
     partial = "noComplete" in instruction.qualifiers
@@ -96,15 +101,19 @@ def _arrive(instruction: Instruction, context: Context) -> Handler:
         raise unsupported(instruction, "the state of a barrier in shared::cluster")
 
     def handler(machine: Machine, convoy: Convoy) -> Outcome:
-        lanes = convoy.lanes()
-        index = address(machine, lanes)
+        lanes, picked = convoy.lanes(), convoy.picked()
+        index = address(machine, lanes, picked)
         barriers = machine.barriers
-        value = None if more is None else more(machine.registers, lanes)
+        value: Any = None
+        if more is not None:
+            value = fixed if fixed is not None else more(machine.registers, picked)
         count = 1 if value is None or expects else value
         expect = value if expects and value is not None else 0
         if isinstance(state, Register):
             barriers.check(index, instruction)
-            _own(machine, lanes, index, instruction)
+            if address.remote:
+                _own(machine, lanes, index, instruction)
+        if kept:
             phase = barriers.phase[index].astype(np.uint64)
             token = phase | barriers.pending[index].astype(np.uint64) << np.uint64(32)
             spread(machine, convoy, state, "u64", token)

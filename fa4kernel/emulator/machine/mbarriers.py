@@ -32,7 +32,8 @@ class MBarriers:
         expected: arrivals of a phase.
         pending: arrivals still missing in this one.
         bytes: bytes expected and not yet seen; negative if more were seen.
-        changed: set when a phase completes; whoever looks at waiting warps clears it.
+        changes: how often a phase completed, or a barrier began or ended: without another, nobody
+            who waits for a phase can go on.
         arrivals: who came last.
         tracer: is told of every arrival, if there is one.
     """
@@ -44,8 +45,7 @@ class MBarriers:
         self.expected = np.zeros(count, np.int32)
         self.pending = np.zeros(count, np.int32)
         self.bytes = np.zeros(count, np.int32)
-        self.changed = False
-        self.completed: list[Indices] = []
+        self.changes = 0
         self.monitor: Any = None
         self.arrivals = LastArrivals(count, ctas, now)
         self.tracer: Any = None
@@ -57,13 +57,13 @@ class MBarriers:
             EmulationError: an address is no multiple of 8 or outside.
         """
         offset = np.asarray(offset)
-        if (offset & 7).any():
+        if np.count_nonzero(offset & 7):
             bad = int(offset[(offset & 7) != 0][0])
             raise EmulationError(
                 f"mbarrier at shared address {bad:#x}: it must be a multiple of 8",
                 instruction, "misaligned",
             )  # fmt: skip
-        if ((offset < 0) | (offset >= 8 * self.slots)).any():
+        if np.count_nonzero((offset < 0) | (offset >= 8 * self.slots)):
             raise EmulationError(
                 f"mbarrier outside shared memory: offsets {offset.min():#x} to {offset.max():#x} of"
                 f" {8 * self.slots:#x}", instruction, "out-of-bounds",
@@ -82,6 +82,7 @@ class MBarriers:
                 f"mbarrier.init with a count of {int(count[bad][0])}"
                 f": 1 to {LARGEST_COUNT} are allowed", instruction, "barrier-count",
             )  # fmt: skip
+        self.changes += 1
         self.phase[index] = 0
         self.expected[index] = count
         self.pending[index] = count
@@ -89,12 +90,13 @@ class MBarriers:
 
     def invalidate(self, index: Indices) -> None:
         """What ``mbarrier.inval`` does: the memory is free for other use."""
+        self.changes += 1
         self.phase[index] = -1
 
     def check(self, index: Indices, instruction: Instruction) -> None:
         """Raise if one of them is not initialised."""
         bad = self.phase[index] < 0
-        if bad.any():
+        if np.count_nonzero(bad):
             cta, offset = self.place(int(np.atleast_1d(index)[np.atleast_1d(bad)][0]))
             raise EmulationError(
                 f"CTA {cta} has no mbarrier at shared offset {offset:#x}: it was never initialised"
@@ -122,36 +124,50 @@ class MBarriers:
         self.check(index, instruction)
         if self.tracer is not None:
             self.tracer.arrived(index, instruction, arrivals, expect, complete, lanes)
-        landed = np.ndim(arrivals) == 0 and arrivals == 0 and np.ndim(expect) == 0 and expect == 0
-        self.arrivals.record(index, instruction, lanes, landed)
-        if self._same(index, arrivals, expect, complete):
-            return
+        plain = isinstance(arrivals, int) and isinstance(expect, int)
+        landed = plain and not arrivals and not expect
+        one = len(index) == 1 or not np.count_nonzero(index != index[0])
+        if one:
+            self.arrivals.record_one(int(index[0]), instruction, lanes, landed)
+            if self._same(index, arrivals, expect, complete):
+                return
+        elif plain and isinstance(complete, int) and lanes is not None and _by_warps(index, lanes):
+            last = slice(31, None, 32)
+            self.arrivals.record(index[last], instruction, lanes[last], landed)
+            if self._add(index[last], 32 * arrivals, 32 * expect, 32 * complete, instruction):
+                return
+        else:
+            self.arrivals.record(index, instruction, lanes, landed)
+        if not self._add(index, arrivals, expect, complete, instruction):
+            self._one_by_one(index, arrivals, expect, complete, instruction)
+
+    def _add(
+        self, index: Indices, arrivals: Any, expect: Any, complete: Any, instruction: Instruction
+    ) -> bool:
+        """All entries at once; False, and nothing done, if there are too many for one phase."""
         shape = index.shape
         arrivals = np.broadcast_to(np.asarray(arrivals, np.int32), shape)
         change = np.broadcast_to(np.asarray(expect, np.int64) - complete, shape).astype(np.int32)
         once = np.unique(index)
         np.subtract.at(self.pending, index, arrivals)
-        if change.any():
-            np.add.at(self.bytes, index, change)
-        if (self.pending[once] < 0).any():
+        if np.count_nonzero(self.pending[once] < 0):
             np.add.at(self.pending, index, arrivals)
-            np.subtract.at(self.bytes, index, change)
-            self._one_by_one(index, arrivals, change, instruction)
-            return
-        if (abs(self.bytes[once]) > LARGEST_COUNT).any():
-            self._overflow(once, instruction)
+            return False
+        if np.count_nonzero(change):
+            np.add.at(self.bytes, index, change)
+            if np.count_nonzero(abs(self.bytes[once]) > LARGEST_COUNT):
+                self._overflow(once, instruction)
         done = once[(self.pending[once] == 0) & (self.bytes[once] == 0)]
         if len(done):
             self._complete(done)
+        return True
 
     def _same(self, index: Indices, arrivals: Any, expect: Any, complete: Any) -> bool:
-        """The common case, one barrier and no phase in between, without arrays; False if not so."""
+        """One barrier, and no phase in between: without arrays; False if it is not so."""
         first, count = int(index[0]), len(index)
-        if count > 1 and (index != first).any():
-            return False
-        given = (arrivals, expect, complete)
         brought, expected, landed = (
-            int(x) * count if np.ndim(x) == 0 else int(np.sum(x)) for x in given
+            x * count if isinstance(x, int) else int(np.broadcast_to(x, count).sum())
+            for x in (arrivals, expect, complete)
         )
         pending = int(self.pending[first]) - brought
         balance = int(self.bytes[first]) + expected - landed
@@ -167,19 +183,17 @@ class MBarriers:
         self.phase[index] += 1
         self.arrivals.phase_done(index)
         self.pending[index] = self.expected[index]
-        self.changed = True
-        self.completed.append(index)
+        self.changes += 1
         if self.monitor is not None:
             self.monitor.phase_completed(index)
 
     def _one_by_one(
-        self,
-        index: Indices,
-        arrivals: NDArray[np.int32],
-        change: NDArray[np.int32],
-        instruction: Instruction,
+        self, index: Indices, arrivals: Any, expect: Any, complete: Any, instruction: Instruction
     ) -> None:
         """The same where one call completes a phase and arrives in the next."""
+        shape = index.shape
+        arrivals = np.broadcast_to(np.asarray(arrivals, np.int32), shape)
+        change = np.broadcast_to(np.asarray(expect, np.int64) - complete, shape).astype(np.int32)
         for i, count, moved in zip(index, arrivals, change, strict=True):
             if count > self.pending[i]:
                 cta, offset = self.place(int(i))
@@ -202,3 +216,13 @@ class MBarriers:
             f" bytes; at most {LARGEST_COUNT} either way are allowed",
             instruction, "transaction-overflow",
         )  # fmt: skip
+
+
+def _by_warps(index: Indices, lanes: Indices) -> bool:
+    """Whether the entries are those of whole warps whose lanes mean the same barrier."""
+    if len(index) % 32:
+        return False
+    table, lanes = index.reshape(-1, 32), lanes.reshape(-1, 32)
+    return not np.count_nonzero(lanes[:, 31] - lanes[:, 0] != 31) and not np.count_nonzero(
+        table != table[:, :1]
+    )

@@ -53,19 +53,27 @@ class Value:
 
     def __call__(self, registers: Registers, lanes: Lanes) -> NDArray[np.int64]:
         """The values in these lanes, unsigned, as int64 (two's complement beyond 2^63)."""
-        total: Any = np.int64(self._offset)
-        for i, cell in enumerate(self._cells):
-            if isinstance(cell, Constant):
-                word: Any = np.int64(cell.value)
-            elif isinstance(cell, Fixed):
-                word = registers.special(cell.name)[lanes].astype(np.int64)
-            else:
-                word = registers.words[self._rows.of[cell.number]][lanes].astype(np.int64)
-            total = total + (word << 32 if i else word)
-        if np.ndim(total) == 0:
+        if self.constant is not None:
             size = len(lanes) if not isinstance(lanes, slice) else lanes.stop - lanes.start
-            return np.full(size, total, np.int64)
-        return total  # type: ignore[no-any-return]
+            value = self.constant & (1 << 64) - 1
+            return np.full(size, np.int64(value - (value >> 63 << 64)))
+        total = self._word(registers, 0, lanes)
+        for i in range(1, len(self._cells)):
+            total += self._word(registers, i, lanes) << 32
+        if self._offset:
+            total += self._offset
+        return total
+
+    def _word(self, registers: Registers, index: int, lanes: Lanes) -> NDArray[np.int64]:
+        """One of the cells in these lanes, as numbers of its own."""
+        cell = self._cells[index]
+        if isinstance(cell, Constant):
+            size = len(lanes) if not isinstance(lanes, slice) else lanes.stop - lanes.start
+            return np.full(size, np.int64(cell.value))
+        if isinstance(cell, Fixed):
+            return registers.special(cell.name)[lanes].astype(np.int64)
+        found: NDArray[np.uint32] = registers.words[self._rows.of[cell.number]][lanes]
+        return found.astype(np.int64)
 
     def one(self, registers: Registers, lane: int) -> int:
         """The value in one lane, unsigned."""

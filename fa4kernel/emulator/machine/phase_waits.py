@@ -51,12 +51,18 @@ class PhaseDone(Condition):
         self.parity = parity
         self.token = token
 
+    def version(self, machine: Machine) -> int:
+        """Changes of any mbarrier."""
+        return machine.barriers.changes
+
     def passed(self, machine: Machine, at: Any = slice(None)) -> NDArray[np.bool_]:
         """For each lane whether the phase has completed."""
-        phase = machine.barriers.phase[self.index[at]]
-        parity = self.parity[at]
-        found: NDArray[np.bool_] = phase > parity if self.token else (phase & 1) != (parity & 1)
-        return found
+        phase: NDArray[np.int32] = machine.barriers.phase[self.index[at]]
+        parity: NDArray[np.int64] = self.parity[at]
+        if self.token:
+            later: NDArray[np.bool_] = phase > parity
+            return later
+        return ((phase ^ parity) & 1).astype(np.bool_)
 
     def ready(self, machine: Machine, convoy: Convoy) -> Mask:
         """Those whose phase has completed."""
@@ -109,28 +115,31 @@ def decode_wait(instruction: Instruction, context: Context) -> Handler:
         raise unsupported(instruction, f"{len(instruction.operands)} operands")
 
     def handler(machine: Machine, convoy: Convoy) -> Outcome:
-        lanes = convoy.lanes()
-        index = address(machine, lanes)
+        lanes, picked = convoy.lanes(), convoy.picked()
+        index = address(machine, lanes, picked)
         machine.barriers.check(index, instruction)
-        wanted = parity(machine.registers, lanes)
+        wanted = parity(machine.registers, picked)
         condition = PhaseDone(instruction, index, lanes, wanted, token, target)
         passed = condition.passed(machine)
         if machine.monitor is not None:
             machine.monitor.poll(convoy, lanes, index, wanted, passed, instruction)
-        if passed.all():
+        count = np.count_nonzero(passed)
+        if count == len(passed):
             view = machine.registers.predicate(target, convoy.lo, convoy.hi)
             np.copyto(view, True, where=True if convoy.mask is None else convoy.mask)
             return None
         if not blocks:
             spread(machine, convoy, target, "pred", passed)
-        going = np.zeros(convoy.hi - convoy.lo, np.bool_)
-        going[convoy.full_mask()] = passed
+        waiting = ~passed
+        if convoy.mask is not None:
+            waiting = np.zeros(convoy.hi - convoy.lo, np.bool_)
+            waiting[convoy.mask] = ~passed
         if not blocks:
-            return Wait(~going & convoy.full_mask(), Pause(POLLS, condition))
-        if passed.any():
-            part = convoy.part(going)
+            return Wait(waiting, Pause(POLLS, condition))
+        if count:
+            part = convoy.part(~waiting)
             assert part is not None
             spread(machine, part, target, "pred", np.ones(part.count, np.bool_))
-        return Wait(~going & convoy.full_mask(), condition, again=True)
+        return Wait(waiting, condition, again=True)
 
     return handler

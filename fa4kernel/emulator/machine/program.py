@@ -11,10 +11,11 @@ from fa4kernel.emulator.isa.semantics import Semantics
 from fa4kernel.emulator.isa.table import semantics_of
 from fa4kernel.emulator.machine.cells import Cells
 from fa4kernel.emulator.machine.convoy import Convoy, Mask
-from fa4kernel.emulator.machine.dataflow import ENDS, target
+from fa4kernel.emulator.machine.dataflow import ENDS, read, target
 from fa4kernel.emulator.machine.fusion import Group, plan
 from fa4kernel.emulator.machine.in_flight import in_flight
 from fa4kernel.emulator.machine.layout import AddressOf
+from fa4kernel.emulator.machine.neighbours import neighbours
 from fa4kernel.emulator.machine.operands import Value
 from fa4kernel.emulator.machine.rows import Rows
 from fa4kernel.emulator.ptx.module import (
@@ -23,6 +24,7 @@ from fa4kernel.emulator.ptx.module import (
     Module,
     Operand,
     PtxError,
+    Register,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ class Condition:
     def ready(self, machine: Machine, convoy: Convoy) -> Mask:
         """Lanes (bool over the range) that can go on."""
         raise NotImplementedError
+
+    def version(self, machine: Machine) -> int | None:
+        """A number without whose change nobody becomes ready; None if there is no such number."""
+        return None
 
     def woken(self, machine: Machine, convoy: Convoy) -> None:
         """What else is to be done for lanes that go on."""
@@ -102,12 +108,18 @@ class Context:
         self.address_of = AddressOf.lay_out(module, function, shared_bytes)
         self.cells = Cells(function, self.address_of)
         self.in_flight = in_flight(function, self.cells.blocks)
-        self.rows = Rows(self.cells, self.in_flight.waits)
+        together = neighbours(self.cells, self.in_flight.touching)
+        self.rows = Rows(self.cells, self.in_flight.waits, together)
         self.names: Names | None = None
+        self._read = {r.name for each in function.instructions for r in read(each)}
 
     def value(self, operand: Operand, count: int = 1) -> Value:
         """An accessor of a source operand with ``count`` cells."""
         return Value(self.cells, self.rows, operand, count)
+
+    def is_read(self, register: Register) -> bool:
+        """Whether any instruction reads a register."""
+        return register.name in self._read
 
     def quarter(self, operand: Operand, index: int) -> Value:
         """An accessor of 32 bits of a 128-bit operand, ``index`` 0 to 3 from the lowest."""

@@ -66,8 +66,16 @@ class Registers:
         self.predicates = np.zeros((max(1, rows.predicates), shape.lanes), np.bool_)
         self.fixed = fixed
         self.now: Callable[[], int] = lambda: 0
+        self._files: dict[str, Array] = {"pred": self.predicates}
         self._cells = cells
         self._rows = rows
+
+    def file(self, kind: str) -> Array:
+        """All rows as values of a PTX type of 32 bits, or of predicates."""
+        found = self._files.get(kind)
+        if found is None:
+            found = self._files[kind] = self.words.view(DTYPES[kind])
+        return found
 
     def _cell(self, cell: Cell, lo: int, hi: int) -> Array:
         """A cell's 32-bit words in a range of lanes; a scalar if it is a constant."""

@@ -25,6 +25,7 @@ class Rows:
     Args:
         cells: the cells of all registers.
         held: for some instructions by index, registers that keep their rows until then.
+        together: slots that like to have rows one after the other, in this order.
 
     Attributes:
         of: slot number to row.
@@ -32,7 +33,10 @@ class Rows:
     """
 
     def __init__(
-        self, cells: Cells, held: Mapping[int, tuple[Register, ...]] | None = None
+        self,
+        cells: Cells,
+        held: Mapping[int, tuple[Register, ...]] | None = None,
+        together: Sequence[Sequence[int]] = (),
     ) -> None:
         self._cells = cells
         self._held = held or {}
@@ -44,10 +48,10 @@ class Rows:
             if isinstance(cell, Slot)
         }
         ranges, self.unset = self._live_ranges()
-        groups = self._groups()
+        wanted = [*self._vectors(), *together]
         words = {n: r for n, r in ranges.items() if n not in predicate}
-        self.of, self.words = _scan(words, groups)
-        others, self.predicates = _scan({n: ranges[n] for n in ranges if n in predicate}, {})
+        self.of, self.words = _scan(words, wanted)
+        others, self.predicates = _scan({n: ranges[n] for n in ranges if n in predicate}, wanted)
         self.of |= others
 
     def _slots(self, registers: Iterable[Register]) -> int:
@@ -104,9 +108,9 @@ class Rows:
             if any(isinstance(c, Slot) and slots >> c.number & 1 for c in cells)
         )
 
-    def _groups(self) -> dict[int, list[int]]:
-        """Slots that one instruction writes as a vector, by the first: rows in a row are faster."""
-        found: dict[int, list[int]] = {}
+    def _vectors(self) -> list[list[int]]:
+        """Slots that one instruction writes as a vector."""
+        found: list[list[int]] = []
         for index, instruction in enumerate(self._cells.function.instructions):
             if index in self._cells.vanished or not writes_first(instruction):
                 continue
@@ -117,28 +121,30 @@ class Rows:
                 cells.extend(self._cells.of[register.name])
             numbers = [c.number for c in cells if isinstance(c, Slot)]
             if len(numbers) == len(cells) > 1 and len(set(numbers)) == len(numbers):
-                found.setdefault(numbers[0], numbers)
+                found.append(numbers)
         return found
 
 
 def _scan(
-    ranges: dict[int, tuple[int, int]], groups: dict[int, list[int]]
+    ranges: Mapping[int, tuple[int, int]], together: Sequence[Sequence[int]]
 ) -> tuple[dict[int, int], int]:
-    """Rows for live ranges (first to last position, both included), and how many rows."""
+    """Rows for live ranges (first to last position, both included), and how many rows.
+
+    Slots that want to lie together get their rows when the first of them is written.
+    """
     row_of: dict[int, int] = {}
     free: deque[int] = deque()
     active: list[tuple[int, int]] = []  # (last position, row)
     rows = 0
-    for number in sorted(ranges, key=lambda n: (ranges[n][0], n)):
+    order = sorted(ranges, key=lambda n: (ranges[n][0], n))
+    group_of = _groups(order, together)
+    for number in order:
         if number in row_of:
             continue
         start = ranges[number][0]
         while active and active[0][0] < start:
             free.append(heapq.heappop(active)[1])
-        members = [number]
-        group = groups.get(number, [])
-        if group and all(n not in row_of and ranges[n][0] == start for n in group):
-            members = group
+        members = group_of.get(number, [number])
         found = _consecutive(free, len(members)) if len(members) > 1 else None
         if found is None and len(members) == 1 and len(free) > SLACK:
             found = free.popleft()
@@ -148,6 +154,17 @@ def _scan(
             row_of[member] = found + i
             heapq.heappush(active, (ranges[member][1], found + i))
     return row_of, rows
+
+
+def _groups(order: Sequence[int], together: Sequence[Sequence[int]]) -> dict[int, Sequence[int]]:
+    """The slots that get their rows at once, by each of them; a slot is in one group."""
+    known, taken = set(order), set[int]()
+    found: dict[int, Sequence[int]] = {}
+    for wanted in together:
+        if taken.isdisjoint(wanted) and known.issuperset(wanted):
+            taken.update(wanted)
+            found |= dict.fromkeys(wanted, wanted)
+    return found
 
 
 def _consecutive(free: deque[int], count: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from fa4kernel.emulator.errors import EmulationError
 from fa4kernel.emulator.machine.barrier_address import one_barrier
 from fa4kernel.emulator.machine.convoy import Convoy, Mask
 from fa4kernel.emulator.machine.layout import RANK_SHIFT
-from fa4kernel.emulator.machine.operands import items_of
+from fa4kernel.emulator.machine.operands import Value, items_of
 from fa4kernel.emulator.machine.products import Operation, check_operands
 from fa4kernel.emulator.machine.program import (
     Condition,
@@ -24,7 +25,9 @@ from fa4kernel.emulator.machine.program import (
     decodes,
     unsupported,
 )
+from fa4kernel.emulator.machine.registers import Registers
 from fa4kernel.emulator.machine.tensor_core import Commit, Mma, Move
+from fa4kernel.emulator.machine.tmem_transfers import load, store
 from fa4kernel.emulator.ptx.module import Immediate, Instruction, Register, Vector
 from fa4kernel.emulator.tensor import tmem, tmem_copy
 from fa4kernel.emulator.tensor.descriptors import SmemDescriptor
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 OFFSET = (1 << RANK_SHIFT) - 1
 GROUPS = ("cta_group::1", "cta_group::2")
+#: Lanes from which on arrays are quicker than one lane after the other.
+MANY = 4
 KINDS = {"kind::f16": "f16", "kind::tf32": "tf32", "kind::f8f6f4": "f8f6f4"}
 
 
@@ -45,8 +50,8 @@ def decode_tcgen05(instruction: Instruction, context: Context) -> Handler:
     decoder = {
         "mma": _mma,
         "commit": _commit,
-        "ld": _load,
-        "st": _store,
+        "ld": load,
+        "st": store,
         "alloc": _alloc,
         "dealloc": _dealloc,
         "relinquish_alloc_permit": _relinquish,
@@ -98,19 +103,17 @@ def _mma(instruction: Instruction, context: Context) -> Handler:
 
     def handler(machine: Machine, convoy: Convoy) -> Outcome:
         registers = machine.registers
-        add = _enabled(machine, enable, convoy)
-        ctas: list[int] = []
+        lanes = convoy.lanes()
+        enabled = _enabled(registers, enable, lanes)
+        ctas: list[int] = machine.cta_of_lane[lanes].tolist()
         works: list[Mma] = []
-        for i, lane in enumerate(convoy.lanes().tolist()):
-            given = tuple([v.one(registers, lane) for v in values])
+        given_to = _given(registers, values, lanes)
+        for lane, given, adds in zip(lanes.tolist(), given_to, enabled, strict=True):
             operation = known.get(given)
             if operation is None:
                 operation = known[given] = operation_of(given)
                 check_operands(operation, machine.shared.shape[1], instruction)
-            cta = lane // 32 % machine.shape.ctas
-            work = Mma(operation, bool(add[i]), lane, instruction)
-            ctas.append(cta)
-            works.append(work)
+            works.append(Mma(operation, adds, lane, instruction))
         if machine.monitor is not None:
             machine.monitor.mmas_issued(convoy, ctas, works)
         for cta, work in zip(ctas, works, strict=True):
@@ -118,6 +121,16 @@ def _mma(instruction: Instruction, context: Context) -> Handler:
         return None
 
     return handler
+
+
+def _given(
+    registers: Registers, values: Sequence[Value], lanes: NDArray[np.intp]
+) -> Iterable[tuple[int, ...]]:
+    """The values of some operands, unsigned, lane by lane."""
+    if len(lanes) < MANY:
+        return [tuple([v.one(registers, lane) for v in values]) for lane in lanes.tolist()]
+    columns = [v(registers, lanes).view(np.uint64).tolist() for v in values]
+    return zip(*columns, strict=True)
 
 
 @lru_cache(maxsize=256)
@@ -132,11 +145,13 @@ def _shape(value: int, kind: Any, instruction: Instruction) -> InstructionDescri
         raise EmulationError(str(error), instruction, "instruction-descriptor") from error
 
 
-def _enabled(machine: Machine, operand: Any, convoy: Convoy) -> NDArray[np.bool_]:
+def _enabled(registers: Registers, operand: Any, lanes: NDArray[np.intp]) -> list[bool]:
+    """Whether the MMA of each lane adds to its accumulator."""
     if isinstance(operand, Immediate):
-        return np.full(convoy.count, bool(operand.value))
-    view = machine.registers.predicate(operand, convoy.lo, convoy.hi)
-    return view if convoy.mask is None else view[convoy.mask]
+        return [bool(operand.value)] * len(lanes)
+    (row,) = registers.rows_of(operand)
+    found: list[bool] = registers.predicates[row][lanes].tolist()
+    return found
 
 
 def _commit(instruction: Instruction, context: Context) -> Handler:
@@ -165,162 +180,6 @@ def _commit(instruction: Instruction, context: Context) -> Handler:
         return None
 
     return handler
-
-
-class Transfer:
-    """What ``tcgen05.ld`` and ``st`` move: which registers, which lanes and columns."""
-
-    def __init__(self, instruction: Instruction, context: Context, store: bool) -> None:
-        qualifiers = instruction.qualifiers
-        shapes = [q for q in qualifiers if q in tmem.REGISTERS]
-        counts = [q for q in qualifiers if q[0] == "x" and q[1:].isdigit()]
-        packing = "unpack::16b" if store else "pack::16b"
-        allow(instruction, "st" if store else "ld", "sync", "aligned", "b32", packing,
-              *shapes, *counts)  # fmt: skip
-        if len(shapes) != 1 or len(counts) != 1:
-            raise unsupported(instruction)
-        self.instruction = instruction
-        self.shape, self.num = shapes[0], int(counts[0][1:])
-        self.packed = packing in qualifiers
-        operands = list(instruction.operands)
-        address = operands.pop(0 if store else 1)
-        data = operands.pop(0 if not store else -1)
-        split = operands[0] if operands else None
-        half = split.value if isinstance(split, Immediate) else 0
-        self.address = context.value(address)
-        self.places = tmem.fragment(self.shape, self.num, half_split=half, packed=self.packed)
-        self.columns = tmem.fragment_columns(
-            self.shape, self.num, half_split=half, packed=self.packed
-        )
-        self.items = items_of(data)
-        if len(self.items) != self.places.lane.shape[1]:
-            raise unsupported(
-                instruction, f"{len(self.items)} registers, not {self.places.lane.shape[1]}"
-            )
-        self.straight = self.shape == "32x32b" and not self.packed
-
-    def where(self, machine: Machine, convoy: Convoy) -> tuple[Any, Any, Any, Any]:
-        """CTAs, base lanes and columns of the convoy's warps, checked."""
-        slots, leaders = convoy.warps()
-        if convoy.mask is not None and convoy.count != 32 * len(slots):
-            raise EmulationError(
-                "an aligned instruction is executed by part of a warp",
-                self.instruction, "divergent-warp",
-            )  # fmt: skip
-        addresses = self.address(machine.registers, leaders)
-        ctas, warps = machine.ctas_of(slots), machine.warps_of(slots)
-        lane, column = addresses >> 16 & 0xFFFF, addresses & 0xFFFF
-        wrong = lane - 32 * (warps % 4)
-        allowed = (wrong == 0) if self.shape == "32x32b" else (wrong == 0) | (wrong == 16)
-        if not allowed.all():
-            i = int(np.nonzero(~allowed)[0][0])
-            raise EmulationError(
-                f"warp {warps[i]} may reach tensor memory lanes {32 * (warps[i] % 4)} to"
-                f" {32 * (warps[i] % 4) + 31}, not lane {lane[i]}",
-                self.instruction, "tmem-lanes",
-            )  # fmt: skip
-        owner = machine.tmem.owner
-        last = column + self.columns - 1
-        if (last >= tmem.COLUMNS).any() or not (
-            owner[ctas, column] * owner[ctas, last % 512]
-        ).all():
-            for cta, start in zip(ctas, column, strict=True):
-                machine.tmem.check(int(cta), int(start), self.columns, self.instruction)
-        return slots, ctas, lane, column
-
-    def index(self, ctas: Any, lane: Any, column: Any) -> tuple[Any, Any, Any]:
-        """Index of all words, shape (warps, 32, registers)."""
-        return (
-            ctas[:, None, None],
-            column[:, None, None] + self.places.column,
-            lane[:, None, None] + self.places.lane,
-        )
-
-
-def _load(instruction: Instruction, context: Context) -> Handler:
-    transfer = Transfer(instruction, context, store=False)
-    number = len(transfer.items)
-
-    def handler(machine: Machine, convoy: Convoy) -> Outcome:
-        slots, ctas, lane, column = transfer.where(machine, convoy)
-        words = machine.tmem.words
-        if transfer.straight:
-            quarters = words.reshape(len(words), tmem.COLUMNS, 4, 32)
-            columns = column[:, None] + np.arange(number)
-            values = quarters[ctas[:, None], columns, (lane // 32)[:, None]].swapaxes(0, 1)
-        else:
-            values = words[transfer.index(ctas, lane, column)]
-            if transfer.packed:
-                index = transfer.index(ctas, lane, column + 1)
-                values = values & np.uint32(0xFFFF) | words[index] << np.uint32(16)
-            values = values.transpose(2, 0, 1)
-        rows = rows_of(machine, transfer)
-        registers = machine.registers.words
-        first = convoy.lo // 32
-        block = slice(convoy.lo, convoy.hi)
-        whole = convoy.mask is None
-        if (
-            whole
-            and rows[-1] - rows[0] == number - 1
-            and rows == list(range(rows[0], rows[-1] + 1))
-        ):
-            registers[rows[0] : rows[-1] + 1, block] = values.reshape(number, -1)
-        else:
-            for row, value in zip(rows, values, strict=True):
-                if row < 0:
-                    continue
-                if whole:
-                    registers[row, block] = value.reshape(-1)
-                else:
-                    registers[row, block].reshape(-1, 32)[slots - first] = value
-        if machine.monitor is not None:
-            machine.monitor.tmem_access(convoy, slots, ctas, lane, column, transfer, False)
-        return None
-
-    from fa4kernel.emulator.machine.collectives import whole_warp
-
-    return whole_warp(handler)
-
-
-def rows_of(machine: Machine, transfer: Transfer) -> list[int]:
-    """Rows of the transfer's registers."""
-    found: list[int] = []
-    for item in transfer.items:
-        found.extend(machine.registers.rows_of(item))
-    return found
-
-
-def _store(instruction: Instruction, context: Context) -> Handler:
-    transfer = Transfer(instruction, context, store=True)
-    values_of = [context.value(item) for item in transfer.items]
-
-    def handler(machine: Machine, convoy: Convoy) -> Outcome:
-        slots, ctas, lane, column = transfer.where(machine, convoy)
-        lanes = (slots[:, None] * 32 + np.arange(32)).reshape(-1)
-        picked: Any = slice(convoy.lo, convoy.hi) if convoy.mask is None else lanes
-        values = np.empty((len(values_of), len(slots), 32), np.uint32)
-        for i, each in enumerate(values_of):
-            values[i] = each.words(machine.registers, picked).reshape(-1, 32)
-        words = machine.tmem.words
-        if transfer.straight:
-            quarters = words.reshape(len(words), tmem.COLUMNS, 4, 32)
-            columns = column[:, None] + np.arange(len(values_of))
-            quarters[ctas[:, None], columns, (lane // 32)[:, None]] = values.swapaxes(0, 1)
-        else:
-            values = values.transpose(1, 2, 0)
-            index = transfer.index(ctas, lane, column)
-            if transfer.packed:
-                high = transfer.index(ctas, lane, column + 1)
-                words[high] = values >> np.uint32(16)
-                values = values & np.uint32(0xFFFF)
-            words[index] = values
-        if machine.monitor is not None:
-            machine.monitor.tmem_access(convoy, slots, ctas, lane, column, transfer, True)
-        return None
-
-    from fa4kernel.emulator.machine.collectives import whole_warp
-
-    return whole_warp(handler)
 
 
 class ColumnsFree(Condition):

@@ -21,7 +21,7 @@ from fa4kernel.emulator.tracing.units import UnitLog
 
 if TYPE_CHECKING:
     from fa4kernel.emulator.machine.bulk import Load, Store
-    from fa4kernel.emulator.machine.tcgen05_ops import Transfer
+    from fa4kernel.emulator.machine.tmem_access import Transfer
     from fa4kernel.emulator.machine.warpgroup_mma import Product
 
 

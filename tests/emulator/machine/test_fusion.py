@@ -107,3 +107,23 @@ def test_one_call_handles_as_many_rows_as_the_limit_allows(monkeypatch):
     whole = run(kernel([body]), values)
     monkeypatch.setattr(group_binding, "MOST_VALUES", 384)
     np.testing.assert_array_equal(run(kernel([body]), values), whole)
+
+
+def test_chains_that_do_not_depend_on_each_other_are_joined_link_by_link():
+    chains = [range(3, 6), range(7, 10)]
+    body = "".join(f"fma.rn.f32 %r{i + 1}, %r{i}, %r1, %r2;" for chain in chains for i in chain)
+    assert [len(g.targets) for g in groups(body)] == [2] * 3
+
+
+def test_like_instructions_write_neighbouring_rows():
+    sums = "".join(
+        f"add.s32 %r{i}, %r1, {i}; xor.b32 %r{i + 5}, %r2, {i}; " for i in (3, 7, 4, 6, 5)
+    )
+    uses = "".join(f"add.s32 %r1, %r1, %r{i}; " for i in range(3, 13))
+    module = parse(kernel([sums + uses]))
+    context = Context(module, module.entry(), 0)
+    rows = context.rows.of
+    for names in ((3, 7, 4, 6, 5), (8, 12, 9, 11, 10)):
+        cells = [context.cells.of[f"%r{i}"][0] for i in names]
+        taken = [rows[cell.number] for cell in cells]
+        assert taken == list(range(taken[0], taken[0] + 5))
