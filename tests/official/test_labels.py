@@ -6,7 +6,7 @@ import pytest
 
 from fa4kernel.emulator.emulate import decode
 from fa4kernel.emulator.mutation.mutants import mutants_of
-from fa4kernel.emulator.mutation.trial import Original, attempt
+from fa4kernel.emulator.mutation.trial import Original, attempt, measure
 from fa4kernel.emulator.names import Names
 from fa4sim.pipelines.fa4.barriers import barrier_table
 from fa4sim.specs import Design
@@ -50,3 +50,16 @@ def test_a_deadlock_names_the_barrier_and_the_role() -> None:
     assert outcome.result == "deadlock"
     assert "waits for phase 0 (parity 0) of S_full[0]" in outcome.report
     assert "softmax0" in outcome.report
+
+
+@pytest.mark.slow
+def test_hazards_name_the_slot_or_the_columns() -> None:
+    original = measure(problems.single(), ("lockstep",))
+    missing = {"sQ[", "sKV[", "S[", "P[", "O["}
+    for mutant in mutants_of(original.program.context.function):
+        if mutant.change == "dropped" and mutant.kind in ("wait", "tcgen05 wait"):
+            report = attempt(original, mutant, ("lockstep",)).report
+            missing -= {slot for slot in missing if slot in report.split("\n")[0]}
+        if not missing:
+            break
+    assert not missing

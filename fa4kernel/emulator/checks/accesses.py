@@ -12,6 +12,7 @@ from fa4kernel.emulator.checks.clocks import OPEN, Clocks, Index
 from fa4kernel.emulator.checks.footprints import COLUMNS
 from fa4kernel.emulator.checks.hazard import Place
 from fa4kernel.emulator.checks.records import BLANK, FREED, UNWAITED, Event, Records
+from fa4kernel.emulator.checks.regions import Regions
 from fa4kernel.emulator.checks.reports import Reports, cta_number, party
 from fa4kernel.emulator.checks.sentences import harmless, sentence
 from fa4kernel.emulator.checks.shadow import Ids, Region, Shadow, runs
@@ -65,6 +66,7 @@ class Accesses:
         self.records = records
         self.reports = reports
         self.strict = strict
+        self.regions = Regions(machine)
 
     def read(self, shadow: Shadow, region: Region, actor: Actor, initialised: bool = True) -> None:
         """A read: the last write must be known.
@@ -229,5 +231,8 @@ class Accesses:
         number = cta_number(self.machine, low // shadow.size)
         low, high = low % shadow.size, high % shadow.size
         if shadow.space == "shared":
-            return Place("shared", number, 4 * low, 4 * high + 3)
-        return Place("tensor", number, low % COLUMNS, high % COLUMNS)
+            first, last = 4 * low, 4 * high + 3
+        else:
+            first, last = low % COLUMNS, high % COLUMNS
+        name = self.regions.name(shadow.space, first, last)
+        return Place(shadow.space, number, first, last, name)

@@ -77,6 +77,8 @@ class CopyChecks:
         for i, load in enumerate(loads):
             groups[load.offset, load.extent].append(i)
         for (offset, size), which in groups.items():
+            _, barrier = self.machine.barriers.place(loads[which[0]].barrier)
+            state.accesses.regions.loaded(offset, size, barrier)
             at = np.array(which)
             ctas = np.array([loads[i].cta for i in which])
             some = Event(event.instruction, event.tick, slots[at], event.agent)

@@ -85,7 +85,9 @@ class LifetimeChecks:
                         continue
                     first = party(self.machine, origin, which)
                     piece = int(at[i])
-                    place = Place("shared", cta_number(self.machine, cta), 4 * piece, 4 * piece + 3)
+                    name = state.accesses.regions.name("shared", 4 * piece, 4 * piece + 3)
+                    number = cta_number(self.machine, cta)
+                    place = Place("shared", number, 4 * piece, 4 * piece + 3, name)
                     state.reports.add(
                         "unfinished-at-exit", KINDS["unfinished-at-exit"][1], first,
                         party(self.machine, event, 0), place,

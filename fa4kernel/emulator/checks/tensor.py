@@ -99,6 +99,7 @@ class TensorChecks:
         found = self._products.get(key)
         if found is None:
             found = self._products[key] = Product(operations)
+            self.state.accesses.regions.multiplied(operations)
         return found
 
     def _mma(self, leaders: Index, product: Product, accumulate: bool, actor: Actor) -> None:
