@@ -83,10 +83,11 @@ def test_every_barrier_that_is_used_by_some_design_is_broken_here() -> None:
         used |= {spec.name for spec in barrier_table(design).values() if spec.used}
     assert used == broken
     # What is left over is never arrived on or waited for, so breaking it changes nothing:
-    # O_empty (O is guarded by P_full_O_rescaled), softmax_stats_full (named barriers took its
-    # place) and s0_s1_sequence (switched off in the kernel).
+    # P_full_lastsplit_empty (S_full tells that P has been read), O_empty (O is guarded by
+    # P_full_O_rescaled), softmax_stats_full (named barriers took its place) and s0_s1_sequence
+    # (switched off in the kernel).
     assert set(barrier_table(Design())) - used == {
-        "O_empty", "softmax_stats_full", "s0_s1_sequence",
+        "P_full_lastsplit_empty", "O_empty", "softmax_stats_full", "s0_s1_sequence",
     }  # fmt: skip
 
 

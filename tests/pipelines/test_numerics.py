@@ -9,6 +9,8 @@ import pytest
 
 from fa4sim import B200, Design, Problem, Run, simulate
 from fa4sim.numerics import attention_blockwise, attention_float64, round_to
+from fa4sim.pipelines.fa4.data import Data
+from fa4sim.pipelines.fa4.tiles import work_tile
 
 
 def arrays_of(problem: Problem, seed: int, scale: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -184,3 +186,25 @@ def test_a_sink_must_come_with_a_problem_that_has_one() -> None:
         simulate(Problem(seqlen_q=64), arrays=arrays, sink=[0.0])
     with pytest.raises(ValueError, match=r"give sink= with shape \(1,\)"):
         simulate(Problem(seqlen_q=64, sink=True), arrays=arrays)
+
+
+def test_rows_past_the_end_of_a_packed_sequence_are_those_of_the_next() -> None:
+    problem = Problem(heads=1, seqlens_q=(130, 40), seqlens_k=(200, 100))
+    design = Design.for_problem(problem, B200)
+    q = np.zeros((2, 130, 1, 128), np.float32)
+    q[0] += 1
+    q[1, :40] += 2
+    k = np.zeros((2, 200, 1, 128), np.float32)
+    data = Data(problem, design, q, k, k)
+    rows = data._q_rows(work_tile(problem, design, 0, 0, 0, 0), 128)[:, 0]
+    assert rows.tolist() == [1] * 2 + [2] * 40 + [0] * 86
+    rows = data._q_rows(work_tile(problem, design, 1, 0, 0, 1), 0)[:, 0]
+    assert rows.tolist() == [2] * 40 + [0] * 88
+
+
+def test_rows_past_the_end_of_a_padded_sequence_are_zero() -> None:
+    problem = Problem(heads=1, batch=2, seqlen_q=130, seqlen_k=100)
+    design = Design.for_problem(problem, B200)
+    q, k = np.ones((2, 130, 1, 128), np.float32), np.zeros((2, 100, 1, 128), np.float32)
+    rows = Data(problem, design, q, k, k)._q_rows(work_tile(problem, design, 0, 0, 0, 0), 128)
+    assert rows[:, 0].tolist() == [1] * 2 + [0] * 126

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -159,3 +160,43 @@ def test_the_load_warp_fetches_the_next_tile_before_it_waits_for_o_to_leave() ->
     design = Design.for_problem(problem, B200, **changes)
     waits = [name for what, name, _ in program(design, "load", [2, 2]) if what == "wait"]
     assert waits[waits.index("clc_full") + 1] == "load_epi_full"
+
+
+def test_the_load_warp_ends_by_waiting_for_every_slot_and_arming_q_once_more() -> None:
+    # As the emulated kernel does it (flash-attn-4 4.0.0b27), also with fewer tiles than slots.
+    problem = Problem(seqlen_q=256, seqlen_k=128, head_dim=64)
+    design = Design.for_problem(problem, B200)
+    operations = list(program(design, "load", [1]))
+    last = design.q_stages - 1
+    assert operations[-2:] == [("wait", "load_Q_empty", last), ("arrive", "load_Q_full", last)]
+    drained = [stage for _, _, stage in operations[-2 - design.kv_stages : -2]]
+    assert drained == [(2 + i) % design.kv_stages for i in range(design.kv_stages)]
+    cluster = run_cluster(problem, design, tiles_of(problem, design, 1))
+    full = cluster.leader.barriers["load_Q_full"]
+    assert [(bar.completions, bar.pending, bar.tx_pending) for bar in full] == [
+        (1, 1, 0), (1, 0, design.q_tile_bytes(problem)),
+    ]  # fmt: skip
+
+
+def test_the_mma_warps_of_a_pair_free_tmem_when_both_ctas_are_done() -> None:
+    problem = Problem(seqlen_q=512, seqlen_k=256)
+    design = Design.for_problem(problem, B200)
+    assert design.cta_group == 2
+    for leader in (True, False):
+        operations = list(program(design, "mma", [2], leader=leader))
+        assert operations[-2:] == [("arrive", "tmem_dealloc", 0), ("wait", "tmem_dealloc", 0)]
+    cluster = run_cluster(problem, design, tiles_of(problem, design, 1))
+    assert [cta.barriers["tmem_dealloc"][0].completions for cta in cluster.ctas] == [1, 1]
+
+
+def test_the_uneven_ring_waits_for_the_neighbour_behind_the_arrival_on_every_even_wrap() -> None:
+    problem = Problem(seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128)
+    design = Design.for_problem(problem, B200, cta_group=1)
+    operations = list(program(design, "load", [8]))
+    neighbours = [
+        number
+        for number, (one, two) in enumerate(pairwise(operations))
+        if one == ("arrive", "load_KV_full", 0) and two == ("wait", "load_KV_empty", 1)
+        and operations[number + 2] != ("arrive", "load_KV_full", 1)
+    ]  # fmt: skip
+    assert len(neighbours) == 3  # 16 tiles in three slots: wraps 0, 2 and 4

@@ -109,6 +109,11 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
             "P_full_lastsplit", q, 4 * c, {"softmax": 4 * c}, ("mma",), "P[s] last part",
             owner="leader", used=two_parts,
         ),
+        BarrierSpec(
+            "P_full_lastsplit_empty", q, 1, {}, (), "nothing", used=False,
+            why="initialised with its pipeline; P may be overwritten once PV has read it, which "
+            "S_full tells",
+        ),
         BarrierSpec("O_full", q, 1, {"tensor": 1}, ("correction",), "final O[s] may be read"),
         BarrierSpec(
             "O_empty", q, WARPGROUP * c, {}, (), "nothing", used=False,
@@ -142,7 +147,8 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
         ),
         BarrierSpec(
             "s0_s1_sequence", 2, WARPGROUP, {}, (), "nothing", used=False,
-            why="allocated; the order of the two softmaxes follows from softmax_stats instead",
+            why="allocated, never initialised; the order of the two softmaxes follows from "
+            "softmax_stats instead",
         ),
         BarrierSpec(
             "tmem_dealloc", 1, WARP, {"peer_mma": WARP}, ("mma",), "TMEM of the pair",

@@ -115,17 +115,28 @@ class Data:
         return cta.cluster.tiles[number]
 
     def _q_rows(self, tile: WorkTile, start: int) -> Array:
-        """Rows of Q as a tile sees them: zero past the end, packed rows interleave heads."""
+        """Rows of Q as a tile sees them: packed rows interleave heads.
+
+        Past the end there are zeros, or the rows of the next sequence where one follows another;
+        nothing that is stored depends on them, but a rescale may.
+        """
         problem, design = self.problem, self.design
         rows = np.zeros((design.tile_m, design.head_dim_padded), dtype=np.float32)
-        total = packed_rows(problem, design, tile.batch)
-        count = max(0, min(design.tile_m, total - start))
-        index = np.arange(start, start + count)
-        if design.pack_gqa:
-            head = tile.head * problem.group + index % problem.group
-            rows[:count, : problem.head_dim] = self.q[tile.batch, index // problem.group, head]
-        else:
-            rows[:count, : problem.head_dim] = self.q[tile.batch, index, tile.head]
+        batch = tile.batch
+        filled = 0
+        while filled < design.tile_m and batch < problem.batch:
+            total = packed_rows(problem, design, batch)
+            count = max(0, min(design.tile_m - filled, total - start))
+            index = np.arange(start, start + count)
+            head = np.full(count, tile.head)
+            if design.pack_gqa:
+                head = tile.head * problem.group + index % problem.group
+                index = index // problem.group
+            rows[filled : filled + count, : problem.head_dim] = self.q[batch, index, head]
+            filled += count
+            if problem.seqlens_q is None:
+                break
+            batch, start = batch + 1, max(0, start - total)
         return rows
 
     def _block(self, array: Array, tile: WorkTile, block: int, width: int) -> Array:

@@ -122,7 +122,8 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
                 owner = cluster.barrier(name, stage, agent.home)
                 role = agent.party if name == "clc_empty" else agent.role
                 if name == "tmem_dealloc":
-                    owner, role = cluster.leader.barriers[name][0], "peer_mma"
+                    (peer,) = (cta for cta in cluster.ctas if cta is not agent.home)
+                    owner, role = peer.barriers[name][0], "peer_mma"
                 due[owner.cta, name, stage, role] += counts.get(name, 32)
             elif what in ("commit", "request"):
                 by = "tensor" if what == "commit" else "clc"
@@ -149,7 +150,7 @@ def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
         times_here = 0
         if agent.waiting is not None:
             here, phase, _ = agent.waiting
-            times_here = phase + (1 if cluster.table[here.name].starts_free else 0)
+            times_here = _times(cluster, agent, here, phase)
         elif agent.process.is_alive:
             continue
         due: Counter[Barrier] = Counter()
@@ -169,6 +170,15 @@ def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
             if left_out and times > passes:
                 found.append((barrier, agent.role, times))
     return found
+
+
+def _times(cluster: Cluster, agent: Role, barrier: Barrier, phase: int) -> int:
+    """How often a warp's program has waited for a barrier when it waits for this phase."""
+    times = phase + (1 if cluster.table[barrier.name].starts_free else 0)
+    if barrier.name == "load_KV_empty" and barrier.stage == 1 and cluster.design.uneven_kv_ring:
+        # On even wraps also before K comes to slot 0; that is where it stands if slot 1 isn't next.
+        times += phase // 2 + 1 - (agent.ring % cluster.design.kv_stages != 1)
+    return times
 
 
 def _counts(cluster: Cluster, agent: Role) -> dict[str, int]:

@@ -73,13 +73,15 @@ class LoadRole(Role):
     def tail(self) -> Steps:
         """Before the CTA may end, every slot and the last Q tile must have been given up."""
         stages = self.design.kv_stages
-        for i in range(min(stages, self.ring)):
+        for i in range(stages):
             slot = (self.ring + i) % stages
             phase = (self.ring + i) // stages
             yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
-        if self.tile:
-            last = self.design.q_stages - 1
-            yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
+        last = self.design.q_stages - 1
+        yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
+        if self.first and self.design.q_load == "tma" and self.home.rank == 0:
+            # The kernel waits by acquiring once more, which arms a phase that never completes.
+            self.arrive("load_Q_full", last, 1, self.q_bytes * self.design.cta_group)
 
     def load_kv(self, tensor: str, tile: WorkTile) -> Steps:
         """Acquire the next slot of the ring and send one K or V tile into it."""
@@ -88,16 +90,16 @@ class LoadRole(Role):
         yield from self.wait(self.barrier("load_KV_empty", slot), wrap, "slot free")
         # A fast-forward may have moved the ring on while this warp waited.
         slot, wrap = self.ring % stages, self.ring // stages
-        if self.design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap and wrap % 2 == 0:
+        size = self.k_bytes if tensor == "K" else self.v_bytes
+        if self.first and self.home.rank == 0:
+            self.arrive("load_KV_full", slot, 1, size * self.design.cta_group)
+        if self.design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap % 2 == 0:
             # This large tile reaches into what slot 1 held on the wrap before.
             yield from self.wait(self.barrier("load_KV_empty", 1), wrap, "neighbour free")
             wrap = self.ring // stages
         if not self.first:  # one warp's elected lane issues for all
             self.ring += 1
             return
-        size = self.k_bytes if tensor == "K" else self.v_bytes
-        if self.home.rank == 0:
-            self.arrive("load_KV_full", slot, 1, size * self.design.cta_group)
         buffer = self.home.ring[slot]
         self.check_neighbours(slot, wrap, tensor, tile)
         buffer.begin_fill("load", tensor, self.what, self.tile_id, self.block)

@@ -82,8 +82,7 @@ class MmaRole(Role):
     def end(self) -> Steps:
         """Free TMEM once every warp that uses it has said that it is done; a pair, both CTAs."""
         yield from self.sync("TmemPtr", 2, "all done with TMEM")
-        if self.design.cta_group == 2:
-            yield from self.wait(self.barrier("tmem_dealloc"), 1, "peer done with TMEM")
+        yield from self.wait_for_peer()
         for cta in self.cluster.ctas:
             if cta.tmem_users_left < cta.tmem_users:
                 self.hazard(
@@ -92,6 +91,20 @@ class MmaRole(Role):
                     f"mma frees TMEM while warps of CTA {cta.number} still use it",
                 )  # fmt: skip
         yield from self.spend("free TMEM", "issue", self.machine.tmem_allocate_cycles)
+
+    def wait_for_peer(self) -> Steps:
+        """In a pair, tell the other CTA's MMA warp that this CTA is done, and hear the same."""
+        if self.design.cta_group == 1:
+            return
+        (peer,) = (cta for cta in self.cluster.ctas if cta is not self.home)
+        barrier = peer.barriers["tmem_dealloc"][0]
+        self.note("arrive", "tmem_dealloc", 0)
+        self.core.later(
+            self.machine.mbarrier_remote_cycles,
+            lambda: barrier.arrive("peer_mma", self.warp, self.cta, 32),
+            ("remote", self.key, "tmem_dealloc"),
+        )
+        yield from self.wait(self.barrier("tmem_dealloc"), 1, "peer done with TMEM")
 
     # -- one GEMM ------------------------------------------------------------------------------
 
@@ -295,10 +308,10 @@ class MmaRole(Role):
 
 
 class PeerMmaRole(MmaRole):
-    """The MMA warp of a pair's second CTA: it only allocates, and says when its CTA is done."""
+    """The MMA warp of a pair's second CTA: it allocates, frees, and says when its CTA is done."""
 
     def run(self) -> Steps:
-        """Allocate, wait for the end, tell the leader, free."""
+        """Allocate, wait for the end of both CTAs, free."""
         yield from self.start()
         yield from self.allocate()
         while (yield from self.next_tile()) is not None:
@@ -306,13 +319,6 @@ class PeerMmaRole(MmaRole):
             if self.design.scheduler != "dynamic":
                 self.tile = len(self.cluster.tiles)
         yield from self.sync("TmemPtr", 2, "all done with TMEM")
-        leader = self.cluster.leader
-        barrier = leader.barriers["tmem_dealloc"][0]
-        self.note("arrive", "tmem_dealloc", 0)
-        self.core.later(
-            self.machine.mbarrier_remote_cycles,
-            lambda: barrier.arrive("peer_mma", self.warp, self.cta, 32),
-            ("remote", self.key, "tmem_dealloc"),
-        )
+        yield from self.wait_for_peer()
         yield from self.spend("free TMEM", "issue", self.machine.tmem_allocate_cycles)
         self.finish()

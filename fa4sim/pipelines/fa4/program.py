@@ -64,10 +64,10 @@ def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Opera
         nonlocal ring
         slot, wrap = ring % stages, ring // stages
         yield "wait", "load_KV_empty", slot
-        if design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap and wrap % 2 == 0:
-            yield "wait", "load_KV_empty", 1
         if leader:
             yield "arrive", "load_KV_full", slot
+        if design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap % 2 == 0:
+            yield "wait", "load_KV_empty", 1
         ring += 1
 
     yield from _tile(design, 0)
@@ -85,10 +85,11 @@ def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Opera
         if table["load_epi_full"].used:
             yield "wait", "load_epi_full", 0
             yield "arrive", "load_epi_empty", 0
-    for i in range(min(stages, ring)):
+    for i in range(stages):
         yield "wait", "load_KV_empty", (ring + i) % stages
-    if blocks:
-        yield "wait", "load_Q_empty", design.q_stages - 1
+    yield "wait", "load_Q_empty", design.q_stages - 1
+    if leader and design.q_load == "tma":
+        yield "arrive", "load_Q_full", design.q_stages - 1
 
 
 def _mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
@@ -134,7 +135,7 @@ def _mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
     yield from _tile(design, len(blocks))
     yield "sync", "TmemPtr", 0
     if design.cta_group == 2:
-        yield "wait", "tmem_dealloc", 0
+        yield from _both_done()
 
 
 def _peer_mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
@@ -143,7 +144,13 @@ def _peer_mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
         yield from _tile(design, number)
     yield from _tile(design, len(blocks))
     yield "sync", "TmemPtr", 0
+    yield from _both_done()
+
+
+def _both_done() -> Iterator[Operation]:
+    """The MMA warps of a pair tell each other that their CTAs are done with TMEM."""
     yield "arrive", "tmem_dealloc", 0
+    yield "wait", "tmem_dealloc", 0
 
 
 def _softmax(design: Design, stage: int, blocks: Sequence[int], lane: int) -> Iterator[Operation]:
