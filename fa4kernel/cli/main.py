@@ -8,6 +8,7 @@ import fa4sim
 from fa4kernel.cli.code import code
 from fa4kernel.cli.emulate import emulate
 from fa4kernel.cli.inspect import inspect
+from fa4kernel.cli.run import run
 from fa4kernel.cli.tables import tables
 from fa4sim.cli.main import Group
 from fa4sim.cli.options import examples
@@ -17,6 +18,7 @@ from fa4sim.cli.options import examples
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
+        "fa4kernel run --causal                             our attention kernel, checked",
         "fa4kernel inspect kernel.ptx                       what is in it",
         "fa4kernel inspect kernel.ptx --template launch.py  a launch description to start from",
         "fa4kernel emulate kernel.ptx --launch launch.py",
@@ -31,5 +33,5 @@ def main() -> None:
     """
 
 
-for command in (inspect, emulate, tables, code):
+for command in (run, inspect, emulate, tables, code):
     main.add_command(command)

@@ -18,7 +18,8 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Constexpr, Float32, Int32
+from cutlass import AddressSpace, Constexpr, Float32, Int32
+from cutlass.cute.runtime import make_fake_stream, make_ptr
 from cutlass.memory import SmemAllocator
 
 from fa4kernel.forward import correction, epilogue, load, mma, softmax
@@ -31,8 +32,9 @@ from fa4kernel.forward.config import (
     MMA_WARP,
     WARP,
     WARPS,
+    Config,
 )
-from fa4kernel.forward.memory import SharedMemory
+from fa4kernel.forward.memory import SharedMemory, element_type
 
 
 @cute.kernel
@@ -90,6 +92,7 @@ def forward(
     total_k: Int32,
     scale_log2: Float32,
     ctas: Int32,
+    stream: Any,
     columns: Constexpr,
     columns_v: Constexpr,
     cfg: Constexpr,
@@ -104,6 +107,7 @@ def forward(
         total_q, total_k: tokens of an array: the length, or that of all sequences together.
         scale_log2: of the scores, times log2(e).
         ctas: to start, a multiple of the pair.
+        stream: on which to start them.
         columns, columns_v: columns that the arrays have; the kernel works with
             `cfg.head_dim`, the next multiple of 16.
         cfg: the `Config`.
@@ -130,27 +134,25 @@ def forward(
         cluster=(cfg.cta_group, 1, 1),
         smem=cfg.shared_bytes,
         min_blocks_per_mp=1,
+        stream=stream,
     )
 
 
 def build(columns: int, columns_v: int, **config: Any) -> Any:
     """Compile for problems of any size. Called by `fa4kernel.compiling`, in its own process."""
-    from cutlass import AddressSpace
-    from cutlass.cute.runtime import make_ptr
+    return compile_for(Config(**config), columns, columns_v)
 
-    from fa4kernel.forward.config import Config
-    from fa4kernel.forward.memory import element_type
 
-    cfg = Config(**config)
+def compile_for(cfg: Config, columns: int, columns_v: int) -> Any:
+    """Compile for arrays with so many columns; the result takes `forward`'s other arguments."""
 
     def pointer(dtype: Any, wanted: bool = True) -> Any:
         return make_ptr(dtype, 16, AddressSpace.gmem, assumed_align=16) if wanted else None
 
-    array = element_type(cfg)
     one = Int32(1)
     return cute.compile(
         forward,
-        *(pointer(array) for _ in "qkvo"),
+        *(pointer(element_type(cfg)) for _ in "qkvo"),
         pointer(Float32, cfg.lse),
         pointer(Float32, cfg.sink),
         pointer(Int32, cfg.varlen_q),
@@ -160,6 +162,7 @@ def build(columns: int, columns_v: int, **config: Any) -> Any:
         one,
         Float32(1.0),
         one,
+        make_fake_stream(),
         columns,
         columns_v,
         cfg,

@@ -61,7 +61,10 @@ def launch(
         window: keys to the left and right of the diagonal; causal is (None, 0).
         sms: multiprocessors of the GPU: as many CTAs stay and work on tile after tile.
     """
-    plan = Plan.of(cfg, arrays, window)
+    plan = Plan.of(
+        cfg, arrays.q.shape, arrays.k.shape, arrays.v.shape, arrays.cu_seqlens_q,
+        arrays.cu_seqlens_k, window,
+    )  # fmt: skip
     arguments: list[Any] = []
     for array, rows, columns, ratio in (
         (arrays.q, TILE, cfg.head_dim, cfg.ratio),
@@ -97,11 +100,20 @@ class Plan:
     tiles: int
 
     @classmethod
-    def of(cls, cfg: Config, arrays: Arrays, window: tuple[int | None, int | None]) -> Plan:
-        """The numbers that follow from the arrays."""
-        lengths_q = _lengths(arrays.q, arrays.cu_seqlens_q)
-        lengths_k = _lengths(arrays.k, arrays.cu_seqlens_k)
-        heads = arrays.q.shape[-2] // cfg.ratio
+    def of(
+        cls,
+        cfg: Config,
+        q: tuple[int, ...],
+        k: tuple[int, ...],
+        v: tuple[int, ...],
+        cu_seqlens_q: NDArray[np.int32] | None,
+        cu_seqlens_k: NDArray[np.int32] | None,
+        window: tuple[int | None, int | None],
+    ) -> Plan:
+        """The numbers that follow from the shapes of Q, K and V."""
+        lengths_q = _lengths(q, cu_seqlens_q)
+        lengths_k = _lengths(k, cu_seqlens_k)
+        heads = q[-2] // cfg.ratio
         batch = len(lengths_q)
         m_blocks = -(-max(lengths_q) * cfg.ratio // cfg.tile_rows)
         if cfg.scheduler == "single_tile_varlen":  # no more than this, however they are cut
@@ -109,13 +121,13 @@ class Plan:
             tiles = (rows + batch * (cfg.tile_rows - 1)) // cfg.tile_rows * heads
         else:
             tiles = m_blocks * heads * batch
-        bytes_per_key = 2 * (arrays.k.shape[-1] + arrays.v.shape[-1])
+        bytes_per_key = 2 * (k[-1] + v[-1])
         section = lpt_section(max(lengths_k), bytes_per_key)
         sizes = (
             max(lengths_q), max(lengths_k), heads, batch, m_blocks,
             window[0] or 0, window[1] or 0, section,
         )  # fmt: skip
-        return cls(cfg, sizes, arrays.q.shape[-3], arrays.k.shape[-3], tiles)
+        return cls(cfg, sizes, q[-3], k[-3], tiles)
 
     def ctas(self, sms: int) -> int:
         """CTAs to start."""
@@ -125,10 +137,10 @@ class Plan:
         return clusters * self.cfg.cta_group
 
 
-def _lengths(array: Bits, cu_seqlens: NDArray[np.int32] | None) -> Sequence[int]:
+def _lengths(shape: tuple[int, ...], cu_seqlens: NDArray[np.int32] | None) -> Sequence[int]:
     """Tokens of each sequence."""
     if cu_seqlens is None:
-        return [array.shape[1]] * array.shape[0]
+        return [shape[1]] * shape[0]
     return [int(length) for length in np.diff(cu_seqlens)]
 
 

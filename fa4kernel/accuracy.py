@@ -1,0 +1,187 @@
+"""How far off an output is, and how far off it may be.
+
+The truth is attention in float64. What may be asked of 16-bit inputs is told by another
+implementation on the same values: PyTorch's flash attention on the CPU. Its largest error of one
+element is a matter of luck, so it is taken over a few draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4sim.numerics import attention_float64, mask_matrix
+from fa4sim.specs import Problem
+
+Floats = NDArray[np.floating]
+
+#: Largest relative error, and largest error of one element, in multiples of PyTorch's.
+RELATIVE, LARGEST = 1.2, 2.0
+#: Largest error of LSE, absolute.
+LSE = 1e-3
+_MORE_DRAWS = 3
+
+
+class Inputs(Protocol):
+    """Values of a call, float32."""
+
+    @property
+    def q(self) -> NDArray[np.float32]:
+        """(batch, seqlen_q, heads, head_dim)."""
+
+    @property
+    def k(self) -> NDArray[np.float32]:
+        """(batch, seqlen_k, kv_heads, head_dim)."""
+
+    @property
+    def v(self) -> NDArray[np.float32]:
+        """(batch, seqlen_k, kv_heads, head_dim_v)."""
+
+    @property
+    def sink(self) -> NDArray[np.float32] | None:
+        """(heads,)."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """‖A − B‖ / ‖B‖ (Frobenius) and the largest |A − B|; infinite where one is not a number."""
+
+    relative: float
+    largest: float
+
+    @classmethod
+    def of(cls, out: Floats, truth: Floats) -> Errors:
+        """Errors of an output."""
+        difference = out.astype(np.float64) - truth
+        if not np.isfinite(difference).all():
+            return cls(float("inf"), float("inf"))
+        norm, off = float(np.linalg.norm(truth)), float(np.linalg.norm(difference))
+        relative = off / norm if norm else float("inf") * off if off else 0.0
+        return cls(relative, float(np.max(np.abs(difference), initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """An output held against the truth.
+
+    Attributes:
+        errors: of the output; lse: the largest error of LSE (infinite if only one is finite).
+        limit: what the errors may be; None if PyTorch is not installed.
+    """
+
+    errors: Errors
+    lse: float
+    limit: Errors | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is further off than it may be."""
+        if self.limit is None:
+            return bool(np.isfinite(self.errors.relative)) and self.lse <= LSE
+        within = self.errors.relative <= self.limit.relative
+        return within and self.errors.largest <= self.limit.largest and self.lse <= LSE
+
+
+def accuracy(
+    problem: Problem, draw: Callable[[int], Inputs], seed: int, out: Floats, lse: Floats
+) -> Accuracy:
+    """Hold the output for the inputs `draw(seed)` against the truth.
+
+    Args:
+        problem: what was computed.
+        draw: inputs by seed; other seeds are used to see PyTorch's largest errors.
+        seed: of the inputs that were used.
+        out: (batch, seqlen_q, heads, head_dim_v); of variable length, rows beyond are ignored.
+        lse: (batch, heads, seqlen_q).
+    """
+    exact, exact_lse = truth(problem, draw(seed))
+    seen = rows_seen(problem)
+    errors = Errors.of(np.where(seen[:, :, None, None], out, 0), exact)
+    lse = np.where(seen[:, None, :], lse, -np.inf)
+    return Accuracy(errors, lse_error(lse, exact_lse), limits(problem, draw, seed))
+
+
+def truth(problem: Problem, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Output and LSE in float64; of rows beyond a sequence 0 and -inf."""
+    return attention_float64(
+        inputs.q, inputs.k, inputs.v, sink=inputs.sink, causal=problem.causal,
+        window=problem.window, softmax_scale=problem.softmax_scale, softcap=problem.softcap,
+        seqlens_q=problem.seqlens_q, seqlens_k=problem.seqlens_k,
+    )  # fmt: skip
+
+
+def limits(problem: Problem, draw: Callable[[int], Inputs], seed: int) -> Errors | None:
+    """What the errors may be, by PyTorch's; None if it is not installed."""
+    if find_spec("torch") is None:
+        return None
+    found = [_torch_errors(problem, draw(each)) for each in range(seed, seed + 1 + _MORE_DRAWS)]
+    largest = max(errors.largest for errors in found)
+    return Errors(RELATIVE * found[0].relative, LARGEST * largest)
+
+
+def lse_error(lse: Floats, exact: Floats) -> float:
+    """The largest difference; -inf in both, of rows that see no key, is none."""
+    with np.errstate(invalid="ignore"):
+        off = np.where(lse == exact, 0.0, np.abs(lse - exact))
+    return float(np.max(off, initial=0.0)) if np.isfinite(off).all() else float("inf")
+
+
+def rows_seen(problem: Problem) -> NDArray[np.bool_]:
+    """(batch, seqlen_q): which rows belong to a sequence."""
+    lengths = [problem.lengths(batch)[0] for batch in range(problem.batch)]
+    return np.arange(problem.seqlen_q) < np.array(lengths)[:, None]
+
+
+def _torch_errors(problem: Problem, inputs: Inputs) -> Errors:
+    """Errors of PyTorch's flash attention on the CPU, in the problem's dtype."""
+    return Errors.of(_torch_output(problem, inputs), truth(problem, inputs)[0])
+
+
+def _torch_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
+    """(batch, seqlen_q, heads, head_dim_v), 0 for rows that see no key."""
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[problem.dtype]
+    out = np.zeros((*inputs.q.shape[:3], problem.dim_v))
+    for batch, tensors, bias in _sequences(problem, inputs):
+        arrays = [torch.from_numpy(np.ascontiguousarray(x))[None].to(dtype) for x in tensors]
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            made = functional.scaled_dot_product_attention(
+                *arrays,
+                attn_mask=torch.from_numpy(bias.astype(np.float32))[None],
+                scale=problem.softmax_scale,
+            )
+        rows = made[0, :, :, : problem.dim_v].to(torch.float64).numpy().swapaxes(0, 1)
+        out[batch, : len(rows)] = np.nan_to_num(rows)
+    return out
+
+
+def _sequences(problem: Problem, inputs: Inputs) -> Iterator[tuple[int, Any, Any]]:
+    """Number, (q, k, v) as (heads, tokens, columns), and bias (heads, rows, keys) of sequences.
+
+    PyTorch wants equal columns, so V is padded; a sink is one more key, whose value is 0.
+    """
+    for batch in range(problem.batch):
+        rows, keys = problem.lengths(batch)
+        if not rows or not keys:
+            continue
+        q = inputs.q[batch, :rows].swapaxes(0, 1)
+        k, v = (
+            x[batch, :keys].swapaxes(0, 1).repeat(problem.group, axis=0)
+            for x in (inputs.k, inputs.v)
+        )
+        mask = mask_matrix(rows, keys, problem.causal, problem.window)
+        bias = np.where(mask, 0, -np.inf)[None].repeat(len(q), axis=0)
+        if inputs.sink is not None:
+            column = np.broadcast_to(inputs.sink[:, None, None], (*bias.shape[:2], 1))
+            bias = np.concatenate([bias, column], axis=2)
+            k, v = (np.pad(x, ((0, 0), (0, 1), (0, 0))) for x in (k, v))
+        v = np.pad(v, ((0, 0), (0, 0), (0, problem.head_dim - problem.dim_v)))
+        yield batch, (q, k, v), bias

@@ -1,0 +1,182 @@
+"""Attention by our kernel: on a Blackwell GPU if there is one, in the emulator everywhere.
+
+The emulator is a checker for kernels meant for NVIDIA GPUs: it is exact and slow, and looks for
+hazards as it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from fa4kernel.call import Call, Window
+from fa4kernel.emulator import Emulation, emulate
+from fa4kernel.forward.compile import compile_ptx
+from fa4kernel.forward.config import Config
+from fa4kernel.forward.design import design_for
+from fa4kernel.forward.launch import launch
+from fa4sim.specs import B200, Design, Machine, Problem
+
+BACKENDS = ("auto", "gpu", "emulator")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call of the kernel gave.
+
+    Attributes:
+        out: as q, with the columns of v; of q's library, type and device.
+        lse: float32 (batch, heads, seqlen_q), or (heads, total_q); natural logarithms.
+        backend: "gpu" or "emulator".
+        problem, design: what was run, and how.
+        wall_s: seconds, compilation included.
+        emulation: what the emulator saw: hazards, statistics; None from a GPU.
+    """
+
+    out: Any
+    lse: Any
+    backend: str
+    problem: Problem
+    design: Design
+    wall_s: float
+    emulation: Emulation | None = None
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    softmax_scale: float | None = None,
+    sink: Any = None,
+    return_lse: bool = False,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    dtype: str | None = None,
+    backend: str = "auto",
+    **options: Any,
+) -> Any:
+    """softmax(Q Kᵀ · softmax_scale) V, by the forward kernel.
+
+    Args:
+        q: bfloat16 or float16 (batch, seqlen_q, heads, head_dim), NumPy's or PyTorch's; of a batch
+            of variable length (total_q, heads, head_dim). float32 is rounded to `dtype`.
+        k: (batch, seqlen_k, kv_heads, head_dim) or (total_k, kv_heads, head_dim).
+        v: as k, with head_dim_v columns.
+        causal: causal mask, aligned at the bottom right.
+        window: keys that a row sees to the left and right of the diagonal, None for unbounded.
+        softmax_scale: of the scores; head_dim**-0.5 if not given.
+        sink: (heads,), a logit per head that joins the sum but has no value.
+        return_lse: whether to return the LSE, too.
+        cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
+            `cu_seqlens_q` if not given.
+        dtype: "bf16" or "fp16", if the arrays are float32.
+        backend: "gpu", "emulator", or "auto": a Blackwell GPU if there is one, else the emulator;
+            a line on standard error says which.
+        options: see `run`.
+
+    Returns:
+        out, as q with head_dim_v columns; with `return_lse` also lse, float32 (batch, heads,
+        seqlen_q) or (heads, total_q), natural logarithms, -inf for rows that see no key.
+
+    Raises:
+        ValueError: something does not fit together, or the kernel does not do it.
+        DeadlockError: the emulator found one.
+
+    >>> import numpy as np
+    >>> q = np.ones((1, 2, 1, 64), np.float16)
+    >>> out = attention(q, q, q, causal=True, backend="emulator")  # doctest: +SKIP
+    >>> out.shape  # doctest: +SKIP
+    (1, 2, 1, 64)
+    """
+    result = run(
+        q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype, backend=backend,
+        **options,
+    )  # fmt: skip
+    if backend == "auto":
+        print(f"fa4kernel: attention ran on the {result.backend}", file=sys.stderr)
+    if result.emulation is not None and result.emulation.hazards:
+        found = "\n".join(str(hazard) for hazard in result.emulation.hazards)
+        warnings.warn(f"the emulator reports hazards:\n{found}", RuntimeWarning, stacklevel=2)
+    return (result.out, result.lse) if return_lse else result.out
+
+
+def run(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    softmax_scale: float | None = None,
+    sink: Any = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    dtype: str | None = None,
+    backend: str = "auto",
+    design: dict[str, Any] | None = None,
+    machine: Machine = B200,
+    schedule: Any = "lockstep",
+    checks: str = "default",
+    processes: int = 1,
+) -> Result:
+    """`attention`, and everything that is known about the run.
+
+    Args:
+        q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, dtype, backend:
+            see `attention`.
+        design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
+        machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
+        schedule, checks, processes: of the emulator, see :func:`fa4kernel.emulator.emulate`.
+
+    Raises:
+        ValueError: as `attention`.
+    """
+    started = time.perf_counter()
+    if backend not in BACKENDS:
+        raise ValueError(f"backend={backend!r}: it must be one of {', '.join(BACKENDS)}")
+    call = Call.of(
+        q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype,
+    )  # fmt: skip
+    chosen = _choose(backend)
+    problem = call.problem
+    plan = design_for(problem, machine, **(design or {}))
+    if call.is_empty:
+        out, lse = call.nothing()
+        return Result(out, lse, chosen, problem, plan, time.perf_counter() - started)
+    cfg = Config.of(problem, plan)
+    if chosen == "gpu":
+        from fa4kernel import gpu
+
+        out, lse = gpu.run(cfg, call)
+        return Result(out, lse, chosen, problem, plan, time.perf_counter() - started)
+    arrays = call.arrays()
+    emulation = emulate(
+        compile_ptx(cfg, problem.head_dim, problem.dim_v),
+        launch(cfg, arrays, softmax_scale=call.scale, window=call.window, sms=machine.sms),
+        schedule=schedule, checks=checks, processes=processes,
+    )  # fmt: skip
+    assert arrays.lse is not None
+    out, lse = call.q.result(arrays.o), call.q.like(arrays.lse)
+    return Result(out, lse, chosen, problem, plan, time.perf_counter() - started, emulation)
+
+
+def _choose(backend: str) -> str:
+    """Which of the two it will be."""
+    if backend == "emulator":
+        return backend
+    from fa4kernel import gpu
+
+    found = gpu.missing()
+    if found is None:
+        return "gpu"
+    if backend == "gpu":
+        raise ValueError(f"backend='gpu', but {found}; use backend='emulator'")
+    return "emulator"

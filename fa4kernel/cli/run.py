@@ -1,0 +1,171 @@
+"""``fa4kernel run``: our kernel on random arrays, held against float64."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel import api
+from fa4kernel.accuracy import LSE, Accuracy, accuracy, rows_seen
+from fa4kernel.cli.facts import deadlock_facts, hazard_facts, hazard_words
+from fa4kernel.emulator import DeadlockError
+from fa4kernel.emulator.emulate import CHECKS
+from fa4kernel.emulator.machine.adversary import schedule_of
+from fa4kernel.forward.config import Config
+from fa4kernel.forward.design import design_for
+from fa4sim.cli import options
+from fa4sim.cli.check import Inputs, check_size, random_inputs
+from fa4sim.cli.describe import design_words, problem_words, setup_facts
+from fa4sim.cli.errors import CheckFailed, PipelineBroken, refusals
+from fa4sim.cli.output import print_json, say
+from fa4sim.specs import Problem
+
+SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
+
+
+@click.command(
+    epilog=options.examples(
+        "fa4kernel run",
+        "fa4kernel run --causal --heads 4 --kv-heads 2 --seqlen-q 300 --seqlen-k 700",
+        "fa4kernel run --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
+        "fa4kernel run --set cta_group=1 --schedule 7",
+    )
+)
+@options.problem_options(SMALL)
+@options.machine_option()
+@options.set_option()
+@options.seed_option()
+@click.option(
+    "--backend",
+    type=click.Choice(api.BACKENDS),
+    default="auto",
+    show_default=True,
+    help="A Blackwell GPU, or the emulator; auto takes the GPU if there is one.",
+)
+@click.option(
+    "--schedule",
+    default="lockstep",
+    show_default=True,
+    metavar="NAME",
+    help="Of the emulator, see `fa4kernel emulate --help`.",
+)
+@click.option(
+    "--checks",
+    type=click.Choice(CHECKS),
+    default="default",
+    show_default=True,
+    help="Of the emulator.",
+)
+@options.json_option()
+def run(as_json: bool, seed: int, backend: str, schedule: str, checks: str, **given: Any) -> None:
+    """Run our forward kernel on random arrays and compare with float64.
+
+    Inputs are standard normal numbers drawn with --seed. The output may be 1.2 times as far off as
+    that of PyTorch's flash attention on the same values, one element twice as far, LSE 1e-3; and
+    the emulator must have nothing to report. Otherwise the exit code is 1, or 3 for a hazard or a
+    deadlock. Needs the CuTe DSL.
+    """
+    request = options.Request.of(given, SMALL)
+    with refusals():
+        setup = request.build()
+        design = design_for(setup.problem, setup.machine, **request.settings.design)
+        Config.of(setup.problem, design)  # refuses what the kernel does not do
+        schedule_of(schedule)
+    setup = options.Setup(setup.problem, design, setup.machine)
+    check_size(setup.problem)
+    started = time.perf_counter()
+    inputs = random_inputs(setup.problem, seed)
+    try:
+        with refusals():
+            result = run_problem(
+                setup.problem, inputs, backend=backend, schedule=schedule, checks=checks,
+                machine=setup.machine, design=request.settings.design,
+            )  # fmt: skip
+    except DeadlockError as error:
+        raise PipelineBroken(str(error), deadlock_facts(error)) from None
+    out, lse = padded(setup.problem, result.out), padded_lse(setup.problem, result.lse)
+    found = accuracy(setup.problem, partial(random_inputs, setup.problem), seed, out, lse)
+    hazards = result.emulation.hazards if result.emulation is not None else ()
+    facts = {
+        "rel_err": found.errors.relative,
+        "rel_err_limit": found.limit.relative if found.limit else None,
+        "max_abs_err": found.errors.largest,
+        "max_abs_err_limit": found.limit.largest if found.limit else None,
+        "lse_max_abs_err": found.lse,
+        "hazards": [hazard_facts(hazard) for hazard in hazards],
+        "wall_s": time.perf_counter() - started,
+        "ok": found.ok and not hazards,
+        "backend": result.backend,
+        "seed": seed,
+        **setup_facts(setup),
+    }
+    if not as_json:
+        say(f"{setup.machine.name}: {problem_words(setup.problem)}")
+        say(f"design: {design_words(setup.design)}")
+        say(f"backend: {result.backend}\n")
+        say(accuracy_words(found))
+        say(hazard_words(hazards) if hazards else "hazards: none")
+        say(f"\n{'ok' if facts['ok'] else 'FAILED'} in {facts['wall_s']:.1f} s")
+    if hazards:
+        raise PipelineBroken(f"{len(hazards)} hazards", facts)
+    if not facts["ok"]:
+        raise CheckFailed("the output is further off than it may be", facts)
+    if as_json:
+        print_json(facts)
+
+
+def run_problem(problem: Problem, inputs: Inputs, **how: Any) -> api.Result:
+    """Our kernel on a problem's values.
+
+    Args:
+        problem: what to compute.
+        inputs: float32 q (batch, seqlen_q, heads, head_dim), k, v and sink.
+        how: see :func:`fa4kernel.api.run`.
+    """
+    arrays: dict[str, Any] = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
+    if problem.seqlens_q is not None:
+        lengths = [problem.lengths(batch) for batch in range(problem.batch)]
+        for name, array in arrays.items():
+            side = 0 if name == "q" else 1
+            parts = [row[: each[side]] for row, each in zip(array, lengths, strict=True)]
+            arrays[name] = np.concatenate(parts)
+        for side, name in enumerate(("cu_seqlens_q", "cu_seqlens_k")):
+            how[name] = np.cumsum([0, *(each[side] for each in lengths)]).astype(np.int32)
+    return api.run(
+        **arrays, causal=problem.causal, window=None if problem.causal else problem.window,
+        softmax_scale=problem.softmax_scale, sink=inputs.sink, dtype=problem.dtype, **how,
+    )  # fmt: skip
+
+
+def padded(problem: Problem, out: NDArray[Any]) -> NDArray[Any]:
+    """(batch, seqlen_q, heads, head_dim_v), rows beyond a sequence 0."""
+    if problem.seqlens_q is None:
+        return out
+    whole = np.zeros((problem.batch, problem.seqlen_q, *out.shape[1:]), out.dtype)
+    whole[rows_seen(problem)] = out
+    return whole
+
+
+def padded_lse(problem: Problem, lse: NDArray[Any]) -> NDArray[Any]:
+    """(batch, heads, seqlen_q), rows beyond a sequence -inf."""
+    if problem.seqlens_q is None:
+        return lse
+    whole = np.full((problem.batch, problem.seqlen_q, problem.heads), -np.inf, lse.dtype)
+    whole[rows_seen(problem)] = lse.T
+    return whole.swapaxes(1, 2)
+
+
+def accuracy_words(found: Accuracy) -> str:
+    """Errors and what they may be, over two lines."""
+    limit, errors = found.limit, found.errors
+    far = f" of {limit.relative:.2e}" if limit else " (no limit: PyTorch is not installed)"
+    one = f" of {limit.largest:.2e}" if limit else ""
+    return (
+        f"float64 reference: relative error {errors.relative:.2e}{far}, "
+        f"largest {errors.largest:.2e}{one}\nLSE: largest error {found.lse:.1e} of {LSE:.0e}"
+    )
