@@ -10,7 +10,7 @@ from typing import Any
 from fa4kernel.code import machine_code, ptxas
 from fa4kernel.code.kernels import Kernel, Shape
 from fa4kernel.code.machine_code import MachineLoop, disassemble, loop_with
-from fa4kernel.code.measure import Measurement, measure, pipes, slots
+from fa4kernel.code.measure import Measurement, busiest, measure, pipes, slots
 from fa4kernel.code.ptxas import Assembly, assemble
 
 #: Work of the units that both kernels must have alike, and what it is called.
@@ -127,6 +127,7 @@ def facts(code: Code) -> dict[str, Any]:
         "step_work": measured.step,
         "tile_work": measured.tile,
         "persistent": measured.persistent,
+        "sub_partition_slots": busiest(measured),
         "roles": {
             role.name: {
                 "warps": role.warps, "registers": role.registers, "even": role.even,

@@ -7,6 +7,7 @@ remains is exactly the steady state, wherever the compiler has put it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,8 @@ MORE = 12
 TILES = 2
 #: Tiles more in the run with more tiles.
 MORE_TILES = 2
+#: Of an SM; warp w is on number w mod 4.
+SUB_PARTITIONS = 4
 
 Counts = NDArray[np.float64]
 Mix = dict[str, float]
@@ -92,12 +95,21 @@ class Measurement:
         return next((role for role in self.roles if role.name == name), None)
 
 
-def slots(mix: Mix) -> float:
+def slots(mix: Mapping[str, float]) -> float:
     """Issue slots of instructions by unit."""
     return sum(UNITS[unit].slots * count for unit, count in mix.items())
 
 
-def pipes(mix: Mix) -> dict[str, float]:
+def busiest(measured: Measurement) -> float:
+    """Issue slots that a step takes in the busiest of the four sub-partitions."""
+    found = [0.0] * SUB_PARTITIONS
+    for role in measured.roles:
+        for warp in role.warps:
+            found[warp % SUB_PARTITIONS] += slots(role.step)
+    return max(found)
+
+
+def pipes(mix: Mapping[str, float]) -> dict[str, float]:
     """Cycles for which a warp's instructions occupy the pipes of its sub-partition (B200)."""
     found: Counter[str] = Counter()
     for name, count in mix.items():

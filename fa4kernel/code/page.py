@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import fa4sim
-from fa4kernel.code.comparison import WORK, Code, Tools, wishes
+from fa4kernel.code.comparison import WORK, Code, Tools
 from fa4kernel.code.kernels import BLOCK, TILE_ROWS, Shape
+from fa4kernel.code.markdown import large, number, table
 from fa4kernel.code.measure import FEW, MORE, Role, pipes, slots
 from fa4kernel.code.ptxas import ABSENT, version
 from fa4kernel.code.units import UNITS
+from fa4kernel.code.verdicts import verdicts
 from fa4sim.specs import B200
 
 #: Where the page lies in a copy of the repository.
@@ -31,7 +33,7 @@ class Report:
 
 def page(report: Report, written: bool = True) -> str:
     """The whole page; not ``written`` into the repository, it doesn't speak of files."""
-    sections = [_head(report, written), _verdicts(report), _method(report)]
+    sections = [_head(report, written), verdicts(report.codes), _method(report)]
     sections += [_shape(shape, codes) for shape, codes in report.codes.items()]
     sections.append(_weights())
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -59,18 +61,6 @@ def _head(report: Report, written: bool) -> str:
             "the DSL has inside; it is given the PTX that the DSL makes."
         )
     return "\n\n".join(lines)
-
-
-def _verdicts(report: Report) -> str:
-    rows = []
-    for shape, codes in report.codes.items():
-        if {"ours", "official"} <= set(codes):
-            for wish in wishes(codes["ours"], codes["official"]):
-                verdict = {True: "met", False: "**missed**", None: "not known"}[wish.met]
-                rows.append([shape.title, wish.what, verdict, wish.words])
-    if not rows:
-        return ""
-    return "## What is wanted\n\n" + table(["shape", "wanted", "", "ours and official"], rows)
 
 
 def _method(report: Report) -> str:
@@ -155,27 +145,19 @@ def _mixes(codes: Mapping[str, Code], of: Callable[[Role], Mapping[str, float]],
         if (found := code.measured.role(role)) is not None and any(of(found).values())
     ]
     rows = [
-        [unit, *(_number(of(role).get(unit, 0)) for _, role in columns)]
+        [unit, *(number(of(role).get(unit, 0)) for _, role in columns)]
         for unit in UNITS
         if any(of(role).get(unit) for _, role in columns)
     ]
-    rows.append(["**issue slots**", *(f"**{slots(dict(of(r))):g}**" for _, r in columns)])
+    rows.append(["**issue slots**", *(f"**{number(slots(of(r)))}**" for _, r in columns)])
     if step:
-        rows.append(["issue slots, rescaled", *(f"{slots(r.rescaled):g}" for _, r in columns)])
+        rows.append(["issue slots, rescaled", *(number(slots(r.rescaled)) for _, r in columns)])
         for pipe in PIPES:
-            busy = [pipes(dict(of(role))).get(pipe, 0) for _, role in columns]
+            busy = [pipes(of(role)).get(pipe, 0) for _, role in columns]
             rows.append([f"cycles of the {pipe} pipe", *(f"{b:.0f}" if b else "" for b in busy)])
         sizes = [r.loop and len(r.loop.body) for _, r in columns]
         rows.append(["PTX instructions of the loop", *(str(n) if n else "" for n in sizes)])
     return table(["", *(name for name, _ in columns)], rows)
-
-
-def _number(count: float) -> str:
-    return f"{round(count, 2):g}" if count else ""
-
-
-def _large(count: float) -> str:
-    return f"{count:,.0f}" if count == round(count) else f"{count:,.2f}"
 
 
 def _work(codes: Mapping[str, Code]) -> str:
@@ -184,7 +166,7 @@ def _work(codes: Mapping[str, Code]) -> str:
         for name, words in WORK.items():
             counts = [getattr(code.measured, when)[name] for code in codes.values()]
             if any(counts):
-                rows.append([f"{words} per {when}", *(_large(count) for count in counts)])
+                rows.append([f"{words} per {when}", *(large(count) for count in counts)])
     return table(["all CTAs that work on a tile", *codes], rows)
 
 
@@ -211,20 +193,3 @@ def _weights() -> str:
         + "\n\n"
         + table(["unit", "PTX", "issue slots", "machine code", "cycles of a pipe"], rows)
     )
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; columns of numbers are aligned right.
-
-    >>> print(table(["unit", "n"], [["MUFU", "8"]]))
-    | unit | n |
-    | --- | ---: |
-    | MUFU | 8 |
-    """
-    marks = []
-    for column in range(len(head)):
-        cells = [row[column].strip("*") for row in rows if row[column]]
-        plain = all(cell.replace(",", "").replace(".", "").lstrip("-−").isdigit() for cell in cells)
-        marks.append("---:" if cells and plain else "---")
-    lines = [head, marks, *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

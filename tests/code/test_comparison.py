@@ -1,9 +1,12 @@
 """What is wanted of our kernel, and the page that says whether it is so."""
 
+from dataclasses import replace
+
 import pytest
 
 from fa4kernel.code.comparison import Tools, facts, look, wishes
 from fa4kernel.code.kernels import Kernel
+from fa4kernel.code.measure import busiest
 from fa4kernel.code.page import Report, page
 from tests.code.codes import NO_SPILLS, SHAPE, SPILLS, code
 from tests.code.kernels import EXPONENTIALS, stand_in, stand_in_launch
@@ -75,7 +78,11 @@ def test_the_page_has_both_kernels_and_says_what_is_met():
         Report({SHAPE: {"ours": code(exponentials=114), "official": code("official")}}, ABSENT)
     )
     title = SHAPE.title
-    assert [line[2] for line in rows(text, title)] == ["**missed**", "met", "met"]
+    wanted, by_role = rows(text, title)
+    assert wanted[1:] == [
+        "**missed**: 116 and 115", "met: all equal", "met: 0 bytes stored, 0 loaded",
+    ]  # fmt: skip
+    assert by_role[1:] == ["**116** / 115", "**116** / 115"]
     assert ["MUFU", "114", "113"] in rows(text, "MUFU")
     assert ["**issue slots**", "**116**", "**115**"] in rows(text, "**issue slots**")
     assert rows(text, "FLOPs of them per step") == [["FLOPs of them per step", "4", "4"]]
@@ -109,3 +116,11 @@ def test_spilled_bytes_stand_in_the_table():
     assert rows(text, "ours")[0][2:4] == ["8 / 24", "16"]
     assert rows(text, "official")[0][2:4] == ["0 / 0", "0"]
     assert NO_SPILLS.registers == 128
+
+
+def test_the_busiest_sub_partition_has_every_fourth_warp():
+    softmax = code(exponentials=100).measured.roles[0]  # 102 slots, with two packed instructions
+    mma = replace(softmax, name="mma", warps=(4,), step={"MMA": 32.0})
+    load = replace(softmax, name="load", warps=(6,), step={"TMA": 4.0})
+    assert busiest(code(roles=(softmax, mma, load)).measured) == 102 + 32
+    assert busiest(code(roles=(softmax, load)).measured) == 102 + 4
