@@ -7,12 +7,14 @@ phases apart (each holds in every schedule, or the kernel works by luck):
    land in one of them;
 2. when a phase completes, all who looked at the phase before are known to have done so: else they
    may look too late and see the wrong parity;
-3. who waits is not two phases behind: else it cannot tell the phase from a later one.
+3. who waits is not two phases behind: else it cannot tell the phase from a later one. Of a barrier
+   that only commits of one thread complete, it also knows what later commits tell: they land in
+   the order of their issue.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,10 @@ from fa4kernel.emulator.checks.reports import party
 from fa4kernel.emulator.machine.convoy import Convoy
 from fa4kernel.emulator.ptx.module import Instruction
 
-if TYPE_CHECKING:
-    pass
+
+def part_at(part: Any, i: int) -> int:
+    """Whose clock counts for one of several, see :mod:`clocks`."""
+    return int(part[i]) if isinstance(part, np.ndarray) else int(part)
 
 
 class BarrierChecks(BarrierRows):
@@ -136,9 +140,18 @@ class BarrierChecks(BarrierRows):
         goal = wanted[lane] if token else known - ((known ^ wanted[lane]) & 1)
         event = self.state.event(instruction, slots)
         self.check_init(rows, slots, part, event, False)
-        ahead = phase > goal + 1
-        if ahead.any():
-            for i in np.flatnonzero(ahead):
+        for i in np.flatnonzero(phase > goal + 1):
+            told = (
+                0
+                if token
+                else self.state.tensor.told(int(slots[i]), part_at(part, int(i)), rows[i])
+            )
+            told -= (told ^ int(wanted[lane[i]])) & 1
+            if phase[i] <= told + 1:
+                goal[i] = told
+                if self.state.strict:
+                    self._tell("commit-order", rows[i], (None, 0), event, int(i))
+            else:
                 self._tell("ambiguous-wait", rows[i], (None, 0), event, int(i))
         if not through.any():
             return

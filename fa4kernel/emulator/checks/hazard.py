@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "used-after-exit": ("hazard", "memory or a barrier of a CTA is used after that CTA has ended"),
     "wgmma-unwaited": ("advisory", "a register of a wgmma is used before wgmma.wait_group"),
     "tmem-fence": ("advisory", "a tcgen05 fence that the manual asks for is missing"),
+    "commit-order": ("advisory", "a wait knows its phase only by the order in which commits land"),
     "mma-order": ("advisory", "two MMAs rely on completing in the order of their issue"),
     "tmem-load-unwaited": ("advisory", "a tcgen05.ld is passed on without tcgen05.wait::ld"),
 }  # fmt: skip

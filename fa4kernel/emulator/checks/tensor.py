@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from fa4kernel.emulator.checks.state import State
 
 
+#: Commits that are remembered for each barrier; who waits is hardly ever further behind.
+LANDED = 16
+
+
 class TensorChecks:
     """What the tensor cores do, as the checks see it."""
 
@@ -45,6 +50,8 @@ class TensorChecks:
         self.since = Table(self.clocks, slots)
         #: For each warp that commits, phases of barriers that its own commits alone completed.
         self._sole: dict[int, Ints] = {}
+        #: By row of barriers: who completed phases so, its count of commits then, and the phases.
+        self._landed: dict[int, deque[tuple[int, int, int]]] = {}
         self._products: dict[Any, Product] = {}
         self._batch: Batch | None = None
 
@@ -185,8 +192,20 @@ class TensorChecks:
             given = np.repeat(given, counts, axis=0)
         barriers.signal(index, given)
         sole = self.machine.barriers.expected[index] == 1
-        for slot, row, now in zip(slots[sole], rows[sole], phase[sole], strict=True):
-            self._sole[int(slot)][row] = now + 1
+        for i in np.flatnonzero(sole).tolist():
+            slot, row, now = int(slots[i]), int(rows[i]), int(phase[i]) + 1
+            self._sole[slot][row] = now
+            serial = int(given[i, self.of_unit[self.clocks.unit[slot]] + 1])
+            self._landed.setdefault(row, deque(maxlen=LANDED)).append((slot, serial, now))
+
+    def told(self, slot: int, part: int, row: int) -> int:
+        """Phases of a barrier that a warp knows to be complete by the commits it knows of."""
+        best = 0
+        for owner, serial, phases in self._landed.get(int(row), ()):
+            column = self.of_unit[self.clocks.unit[owner]] + 1
+            if self.clocks.known[part, slot, column] >= serial:
+                best = max(best, phases)
+        return best
 
     def _own_phases(self, slots: Index, rows: Index) -> Ints:
         """Phases that warps know complete: they alone arrive, and their commits land in order."""

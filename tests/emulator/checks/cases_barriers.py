@@ -79,6 +79,24 @@ BARRIERS = {
     ),
     "a ring: the consumer waits": Twin("read-before-write", RING, wait("f", "%a5")),
     "a ring: the producer waits": Twin("ambiguous-wait", RING, wait("e", "%a6", "base+8")),
+    "a look between two arrivals": Twin(
+        "early-phase",
+        init(2)
+        + "@!%p9 bra DONE; mov.u32 %a1, 0; NEXT: and.b32 %a2, %a1, 1;"
+        + "mbarrier.arrive.shared.b64 _, [base];"
+        + "mbarrier.test_wait.parity.shared.b64 %p8, [base], %a2;"
+        + "mbarrier.arrive.shared.b64 _, [base];"
+        + wait("a", "%a2")
+        + "add.u32 %a1, %a1, 1; setp.lt.u32 %p1, %a1, 4; @%p1 bra NEXT; DONE:",
+        wait("a", "%a2"),
+    ),
+    "a lane's barrier is its warp's after they have met": Twin(
+        "uninitialised-barrier",
+        "setp.eq.u32 %p9, t, 0; @%p9 mbarrier.init.shared.b64 [base], 1; bar.warp.sync -1;"
+        "@%p9 mbarrier.arrive.shared.b64 _, [base];" + wait("a", 0),
+        "bar.warp.sync -1;",
+        threads=32,
+    ),
     "two warps arrive phase by phase": Twin(
         "early-phase",
         init(64)

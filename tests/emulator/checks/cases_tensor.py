@@ -50,8 +50,23 @@ tcgen05.ld.sync.aligned.32x32b.x8.b32 {%a21, %a22, %a23, %a24, %a25, %a26, %a27,
 """
 PRODUCT = init(1) + ALLOC + OPERANDS + f"@%p9 {MMA} @%p9 {COMMIT}" + wait("m", 0) + READ
 DONE = "tcgen05.wait::ld.sync.aligned;"
+#: Thread 0 commits three times to one barrier, then to another, for which warp 1 waits.
+COMMITS = (
+    init(1).replace("fence", "mbarrier.init.shared.b64 [base+8], 1; @%p9 fence")
+    + 3 * f"@%p9 {COMMIT}"
+    + f"@%p9 {COMMIT.replace('[base]', '[base+8]')}"
+    + "setp.lt.u32 %p3, t, 32; @%p3 bra OVER;"
+    + wait("b", 0, "base+8")
+    + "mov.u32 %a1, 0;"
+    + "OVER:"
+)
 
 TENSOR = {
+    "a phase is known by a later commit": Twin(
+        "ambiguous-wait",
+        COMMITS.replace("mov.u32 %a1, 0;", wait("a", 0)),
+        wait("b", 0, "base+8"),
+    ),
     "a store to tensor memory is waited for": Twin(
         "read-before-write",
         ALLOC + PUT + PUT_DONE + "bar.sync 2;" + GET + GET_DONE + FREE,
@@ -153,6 +168,9 @@ FENCED = (
 )
 #: Advisories: only when strict.
 ADVISORIES = {
+    "a phase is known without the order of commits": Twin(
+        "commit-order", COMMITS, "mov.u32 %a1, 0;", wait("a", 0), options=STRICT
+    ),
     "a tcgen05 fence before a barrier": Twin(
         "tmem-fence",
         ALLOC
