@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from fa4kernel.code.ptxas import Assembly, assemble
 WORK = {
     "mmas": "MMA instructions", "flops": "FLOPs of them", "loads": "TMA loads",
     "loaded": "bytes of them", "stores": "TMA stores", "stored": "bytes of them",
+}  # fmt: skip
+
+#: What a role's loop in the machine code is known by: a unit, and the opcode that it has there.
+MARKS = {
+    "softmax": ("MUFU", "MUFU.EX2"), "mma": ("MMA", "UTCHMMA"), "load": ("TMA", "UTMALDG"),
 }  # fmt: skip
 
 
@@ -40,13 +46,13 @@ class Code:
     Attributes:
         measured: what it executes.
         assembly: what ptxas says, or None.
-        loop: that of a softmax step in the machine code, or None.
+        loops: those of a step in the machine code, by role, as far as they are known.
         refusal: what a program said that refused the kernel, or "".
     """
 
     measured: Measurement
     assembly: Assembly | None
-    loop: MachineLoop | None
+    loops: Mapping[str, MachineLoop]
     refusal: str = ""
 
 
@@ -67,19 +73,27 @@ def look(kernel: Kernel, shape: Shape, tools: Tools) -> Code:
     """
     measured = measure(kernel, shape)
     if tools.ptxas is None:
-        return Code(measured, None, None)
-    softmax = measured.role("softmax")
-    assembly = loop = None
+        return Code(measured, None, {})
+    assembly = None
     with tempfile.TemporaryDirectory(prefix="fa4sim-") as folder:
         cubin = Path(folder, "kernel.cubin")
         try:
             assembly = assemble(kernel.ptx, tools.ptxas, cubin)
-            if tools.nvdisasm is not None and softmax is not None:
-                text = disassemble(cubin, tools.nvdisasm)
-                loop = loop_with(text, round(softmax.step["MUFU"]))
+            text = "" if tools.nvdisasm is None else disassemble(cubin, tools.nvdisasm)
         except ptxas.ToolError as error:
-            return Code(measured, assembly, None, str(error))
-    return Code(measured, assembly, loop)
+            return Code(measured, assembly, {}, str(error))
+    return Code(measured, assembly, _loops(measured, text))
+
+
+def _loops(measured: Measurement, text: str) -> dict[str, MachineLoop]:
+    """The loops of a step by role."""
+    found = {}
+    for role in measured.roles:
+        unit, opcode = MARKS.get(role.name, ("", ""))
+        loop = loop_with(text, opcode, round(role.step[unit])) if role.step.get(unit) else None
+        if loop is not None:
+            found[role.name] = loop
+    return found
 
 
 def wishes(ours: Code, official: Code) -> list[Wish]:
@@ -123,7 +137,7 @@ def facts(code: Code) -> dict[str, Any]:
         "instructions": measured.instructions,
         "shared_bytes": measured.shared_bytes,
         "assembly": None if code.assembly is None else asdict(code.assembly),
-        "machine_loop": None if code.loop is None else asdict(code.loop),
+        "machine_loops": {role: asdict(loop) for role, loop in code.loops.items()},
         "step_work": measured.step,
         "tile_work": measured.tile,
         "persistent": measured.persistent,

@@ -1,4 +1,4 @@
-"""The loop of the softmax in the machine code, as a check on the weights that PTX is counted with.
+"""Loops of roles in the machine code, as a check on the weights that PTX is counted with.
 
 ``ptxas`` makes the machine code, ``nvdisasm`` prints it. Triton brings a ``nvdisasm`` along, and
 the official package brings Triton.
@@ -30,12 +30,12 @@ class MachineLoop:
 
     Attributes:
         instructions: it has, from its label to the branch back.
-        exponentials: MUFU.EX2 among them.
+        marks: those among them by which it was found.
         spills: loads and stores of local memory among them.
     """
 
     instructions: int
-    exponentials: int
+    marks: int
     spills: int
 
 
@@ -61,8 +61,8 @@ def disassemble(cubin: Path, nvdisasm: str) -> str:
     return done.stdout
 
 
-def loop_with(text: str, exponentials: int) -> MachineLoop | None:
-    """The shortest loop that has so many exponentials or more.
+def loop_with(text: str, mark: str, count: int) -> MachineLoop | None:
+    """The shortest loop that has so many instructions of an opcode or more.
 
     >>> loop_with(
     ...     '''
@@ -70,9 +70,10 @@ def loop_with(text: str, exponentials: int) -> MachineLoop | None:
     ...         /*0010*/  MUFU.EX2 R2, R2 ;
     ...         /*0020*/  @P0 BRA `(.L_x_1) ;
     ...         /*0030*/  EXIT ;''',
+    ...     "MUFU.EX2",
     ...     1,
     ... )
-    MachineLoop(instructions=2, exponentials=1, spills=0)
+    MachineLoop(instructions=2, marks=1, spills=0)
     """
     code, labels = _read(text)
     found: MachineLoop | None = None
@@ -81,9 +82,9 @@ def loop_with(text: str, exponentials: int) -> MachineLoop | None:
         start = labels.get(branch[1]) if branch else None
         if start is None or start > end:
             continue
-        loop = _loop(code[start : end + 1])
+        loop = _loop(code[start : end + 1], mark)
         shorter = found is None or loop.instructions < found.instructions
-        if loop.exponentials >= exponentials and shorter:
+        if loop.marks >= count and shorter:
             found = loop
     return found
 
@@ -103,7 +104,8 @@ def _read(text: str) -> tuple[list[str], dict[str, int]]:
     return code, labels
 
 
-def _loop(code: Sequence[str]) -> MachineLoop:
+def _loop(code: Sequence[str], mark: str) -> MachineLoop:
     opcodes = [re.sub(r"^@!?U?P\w+\s+", "", each).split(" ")[0] for each in code]
     spills = sum(each.split(".")[0] in ("STL", "LDL") for each in opcodes)
-    return MachineLoop(len(code), opcodes.count("MUFU.EX2"), spills)
+    marks = sum(each == mark or each.startswith(mark + ".") for each in opcodes)
+    return MachineLoop(len(code), marks, spills)

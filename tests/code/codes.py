@@ -31,5 +31,5 @@ def code(
     role = Role("softmax", (0, 1, 2, 3), 192, step, step, {"conversion": 5.0}, None, even, exact)
     some = dict.fromkeys(WORK, 4.0)
     measured = Measurement(SHAPE, kernel, 1024, 4321, (role,), some | (work or {}), some, True)
-    loop = None if assembly is None else MachineLoop(120, exponentials, 0)
-    return Code(replace(measured, **changes), assembly, loop)
+    loops = {} if assembly is None else {"softmax": MachineLoop(120, exponentials, 7)}
+    return Code(replace(measured, **changes), assembly, loops)

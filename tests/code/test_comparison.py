@@ -51,7 +51,7 @@ def test_a_kernel_without_a_softmax_cannot_be_judged_by_its_step():
 def test_a_kernel_is_looked_at_without_any_program():
     kernel = Kernel("ours", "a stand-in", stand_in(), stand_in_launch)
     found = look(kernel, SHAPE, ABSENT)
-    assert found.assembly is None and found.loop is None and not found.refusal
+    assert found.assembly is None and not found.loops and not found.refusal
     assert facts(found)["roles"]["softmax"]["step_slots"] == EXPONENTIALS + 7
 
 
@@ -85,6 +85,8 @@ def test_the_page_has_both_kernels_and_says_what_is_met():
     assert by_role[1:] == ["**116** / 115", "**116** / 115"]
     assert ["MUFU", "114", "113"] in rows(text, "MUFU")
     assert ["**issue slots**", "**116**", "**115**"] in rows(text, "**issue slots**")
+    assert rows(text, "machine code") == [["machine code", "120", "120"]]
+    assert rows(text, "of this, spills") == [["of this, spills", "7", "7"]]
     assert rows(text, "FLOPs of them per step") == [["FLOPs of them per step", "4", "4"]]
     assert "the official kernel, version 7" in text
 
