@@ -40,24 +40,30 @@ class Compiled:
     launch: Callable[..., Launch]
 
 
-def compile_module(module: str, **options: Any) -> str:
+def compile_module(module: str, *, architecture: str = ARCHITECTURE, **options: Any) -> str:
     """The PTX of a module that has a function `build(**options)` with a `cute.compile` in it.
+
+    If the module takes code from other packages, its `USES` names them.
 
     Args:
         module: the full name of an importable module with one kernel.
+        architecture: of the GPU, as `sm_90a`.
         options: what `build` takes; JSON must be able to hold it.
 
     Raises:
         CompilationError: the compiler failed.
     """
     text = json.dumps(options, sort_keys=True)
-    stored = cache_directory() / f"{module.rpartition('.')[2]}-{_fingerprint(module, text)}.ptx"
+    stored = (
+        cache_directory()
+        / f"{module.rpartition('.')[2]}-{_fingerprint(module, text, architecture)}.ptx"
+    )
     if stored.exists():
         return stored.read_text()
     with tempfile.TemporaryDirectory(prefix="fa4sim-") as folder:
         done = subprocess.run(
             [sys.executable, "-m", __name__, module, text],
-            env={**os.environ, **_settings(folder)},
+            env={**os.environ, **_settings(folder, architecture)},
             capture_output=True,
             text=True,
         )
@@ -78,10 +84,10 @@ def cache_directory() -> Path:
     return Path(root) / "fa4sim" / "ptx"
 
 
-def _settings(folder: str) -> dict[str, str]:
+def _settings(folder: str, architecture: str) -> dict[str, str]:
     """The compiler's environment. Its own cache is off: a hit there would keep no PTX."""
     return {
-        "CUTE_DSL_ARCH": ARCHITECTURE,
+        "CUTE_DSL_ARCH": architecture,
         "CUTE_DSL_KEEP": "ptx",
         "CUTE_DSL_DUMP_DIR": folder,
         "CUTE_DSL_LINEINFO": "1",
@@ -90,15 +96,21 @@ def _settings(folder: str) -> dict[str, str]:
     }
 
 
-def _fingerprint(module: str, options: str) -> str:
+def _fingerprint(module: str, options: str, architecture: str) -> str:
     """Changes with whatever the PTX depends on: sources, paths (they stand in it), versions."""
-    file = importlib.import_module(module).__file__
-    assert file is not None, f"{module} is no module with a file"
-    versions = [ARCHITECTURE, version("nvidia-cutlass-dsl"), sys.version]
+    imported = importlib.import_module(module)
+    assert imported.__file__ is not None, f"{module} is no module with a file"
+    folders = [Path(imported.__file__).parent]
+    folders += [Path(p) for u in getattr(imported, "USES", ()) for p in _package_path(u)]
+    versions = [architecture, version("nvidia-cutlass-dsl"), sys.version]
     digest = hashlib.sha256("\n".join([*versions, options]).encode())
-    for path in sorted(Path(file).parent.glob("*.py")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
         digest.update(f"\n{path}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:20]
+
+
+def _package_path(package: str) -> list[str]:
+    return list(importlib.import_module(package).__path__)
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -143,6 +143,11 @@ class Config:
         return TILE * self.q_stages * self.cta_group
 
     @property
+    def tile_n(self) -> int:
+        """Keys of a block."""
+        return TILE
+
+    @property
     def k_rows(self) -> int:
         """Keys of a K tile that one CTA loads: of a pair, each loads half."""
         return TILE // self.cta_group

@@ -36,6 +36,8 @@ from fa4kernel.forward.config import (
 )
 from fa4kernel.forward.memory import SharedMemory, element_type
 
+USES = ("fa4sim.numerics",)  # packages whose code or numbers become part of the kernel
+
 
 @cute.kernel
 def forward_kernel(a: Arguments, cfg: Constexpr) -> None:
@@ -124,8 +126,9 @@ def forward(
         view(o, cfg.ratio, total_q, heads, columns_v, batch_q),
     )
     by_tma = cutlass.const_expr(cfg.epilogue == "tma")
+    out = None if by_tma else cute.make_tensor(o, cute.make_layout(columns_v))
     arguments = Arguments(
-        moved[0], moved[1], moved[2], moved[3] if by_tma else None, None if by_tma else o,
+        moved[0], moved[1], moved[2], moved[3] if by_tma else None, out,
         lse, sink, cu_seqlens_q, cu_seqlens_k, sizes, total_q, scale_log2,
     )  # fmt: skip
     forward_kernel(arguments, cfg).launch(

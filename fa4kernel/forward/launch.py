@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fa4kernel.emulator import Launch, TensorMap
 from fa4kernel.forward.config import TILE, WARP, WARPS, Config, swizzle_bytes
+from fa4kernel.forward.labels import labels
 from fa4sim.schedulers.orders import lpt_section
 
 Bits = NDArray[np.uint16]  # bf16 or fp16, as bit patterns
@@ -73,7 +74,7 @@ def launch(
         (arrays.o, TILE, cfg.head_dim_v, cfg.ratio),
     ):
         if array is not arrays.o or cfg.epilogue == "tma":
-            arguments += _moved(cfg, array, rows, columns, ratio)
+            arguments += moved(cfg, array, rows, columns, ratio)
     if cfg.epilogue == "correction":
         arguments.append(arrays.o)
     optional = (arrays.lse, arrays.sink, arrays.cu_seqlens_q, arrays.cu_seqlens_k)
@@ -86,6 +87,7 @@ def launch(
         cluster=(cfg.cta_group, 1, 1),
         shared_bytes=cfg.shared_bytes,
         arguments=arguments,
+        labels=labels(cfg, arguments),
     )
 
 
@@ -144,7 +146,7 @@ def _lengths(shape: tuple[int, ...], cu_seqlens: NDArray[np.int32] | None) -> Se
     return [int(length) for length in np.diff(cu_seqlens)]
 
 
-def _moved(cfg: Config, array: Bits, rows: int, columns: int, ratio: int) -> list[Any]:
+def moved(cfg: Any, array: Bits, rows: int, columns: int, ratio: int) -> list[Any]:
     """The map of an array, and the lengths that vary: tokens, heads, sequences.
 
     TMA sees columns, (heads of a group,) tokens, heads, sequences.

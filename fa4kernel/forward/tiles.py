@@ -109,8 +109,8 @@ def _in_sequence(
     """m-block and head of a sequence's tile: head by head; or, masked, longest first."""
     m_block, head = linear % blocks, linear // blocks
     if cutlass.const_expr(cfg.masked):
-        block_bytes = TILE * 2 * (cfg.head_dim + cfg.head_dim_v)
-        blocks_k = cute.ceil_div(seqlen_k, TILE)
+        block_bytes = cfg.tile_n * 2 * (cfg.head_dim + cfg.head_dim_v)
+        blocks_k = cute.ceil_div(seqlen_k, cfg.tile_n)
         section = Int32(1)
         for width in cutlass.range_constexpr(1, 5):
             if blocks_k << width <= L2_BYTES // block_bytes:
@@ -128,18 +128,18 @@ def _located(cfg: Constexpr, a: Arguments, m_block: Int32, head: Int32, batch: I
     """A tile, and what follows from where it is."""
     start_q, seqlen_q = _sequence(a.cu_seqlens_q, batch, a.sizes.seqlen_q)
     start_k, seqlen_k = _sequence(a.cu_seqlens_k, batch, a.sizes.seqlen_k)
-    low, high = Int32(0), cute.ceil_div(seqlen_k, TILE)
+    low, high = Int32(0), cute.ceil_div(seqlen_k, cfg.tile_n)
     right, left = high, Int32(0)
     # Tokens of the tile's first row, and one beyond its last; the diagonal adds Sk - Sq.
     diagonal = seqlen_k - seqlen_q
     first = m_block * cfg.tile_rows // cfg.ratio + diagonal
     last = ((m_block + 1) * cfg.tile_rows + cfg.ratio - 1) // cfg.ratio + diagonal
     if cutlass.const_expr(cfg.window_right):
-        high = min(high, cute.ceil_div(max(last + a.sizes.window_right, 0), TILE))
-        right = max(first + a.sizes.window_right, 0) // TILE
+        high = min(high, cute.ceil_div(max(last + a.sizes.window_right, 0), cfg.tile_n))
+        right = max(first + a.sizes.window_right, 0) // cfg.tile_n
     if cutlass.const_expr(cfg.window_left):
-        low = max(first - a.sizes.window_left, 0) // TILE
-        left = cute.ceil_div(max(last - a.sizes.window_left, 0), TILE)
+        low = max(first - a.sizes.window_left, 0) // cfg.tile_n
+        left = cute.ceil_div(max(last - a.sizes.window_left, 0), cfg.tile_n)
     # A tile whose rows see no key works through one block, all of which is masked.
     high = max(high, low + 1)
     right, left = max(right, low), max(left, low)

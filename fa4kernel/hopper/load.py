@@ -1,0 +1,103 @@
+"""The load warp: Q, K and V from global memory into shared memory, by TMA.
+
+Per tile: Q for every consumer and K of the last block, then K of each earlier block and V of the
+block after it, as the consumers need them; at the end V of the first block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Constexpr, Int32
+
+from fa4kernel.forward import tiles
+from fa4kernel.forward.arguments import Arguments
+from fa4kernel.forward.memory import element_type
+from fa4kernel.hopper.barriers import Barriers
+from fa4kernel.hopper.config import ROWS
+from fa4kernel.hopper.memory import SharedMemory
+
+
+@cute.jit
+def run(cfg: Constexpr, a: Arguments, memory: SharedMemory, barriers: Barriers) -> None:
+    """Load everything that this CTA's tiles need."""
+    turn = Int32(0)  # of both rings, over all tiles
+    for nth in cutlass.range(tiles.count(cfg, a), unroll=1):
+        tile = tiles.tile(cfg, a, nth)
+        kv_head = tile.head // cfg.group
+        k = a.k.boxes((cfg.tile_n, cfg.head_dim), 0, 0, kv_head, tile.batch)
+        v = a.v.boxes((cfg.tile_n, cfg.head_dim_v), 0, 0, kv_head, tile.batch)
+
+        load_q(cfg, a, tile, nth, memory, barriers)
+        load_k(cfg, a, k, tile.first, turn, memory, barriers)
+        for step in cutlass.range(1, tile.blocks, unroll=1):
+            load_k(cfg, a, k, tile.first - step, turn + 1, memory, barriers)
+            load_v(cfg, a, v, tile.first - step + 1, turn, memory, barriers)
+            turn += 1
+        load_v(cfg, a, v, tile.first - tile.blocks + 1, turn, memory, barriers)
+        turn += 1
+    # Before the CTA may end, everything must have been read.
+    for _ in cutlass.range_constexpr(cfg.kv_stages):
+        slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
+        barriers.load_K_empty.wait_previous(slot, wrap)
+        barriers.load_V_empty.wait_previous(slot, wrap)
+        turn += 1
+    barriers.load_Q_empty.wait_previous(0, tiles.count(cfg, a))
+
+
+@cute.jit
+def load_q(
+    cfg: Constexpr,
+    a: Arguments,
+    tile: tiles.Tile,
+    nth: Int32,
+    memory: SharedMemory,
+    barriers: Barriers,
+) -> None:
+    """Wait until the previous tile's O has left, and ask TMA for this one's Q."""
+    boxes = a.q.boxes((ROWS, cfg.head_dim), 0, 0, tile.head, tile.batch)
+    barriers.load_Q_empty.wait_previous(0, nth)
+    barriers.load_Q_full.expect(0, cfg.consumers * 2 * ROWS * cfg.head_dim)
+    for consumer in cutlass.range_constexpr(cfg.consumers):
+        target = a.q.place(memory.q(consumer), element_type(cfg))
+        target, source = a.q.split(target, boxes)
+        box = tile.m_block * cfg.consumers + consumer
+        cute.copy(a.q.copy, source[None, box], target, tma_bar_ptr=barriers.load_Q_full.at(0))
+
+
+@cute.jit
+def load_k(
+    cfg: Constexpr,
+    a: Arguments,
+    boxes: Any,
+    block: Int32,
+    turn: Int32,
+    memory: SharedMemory,
+    barriers: Barriers,
+) -> None:
+    """Wait until the slot whose turn it is has been read, and ask TMA to fill it with K."""
+    slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
+    barriers.load_K_empty.wait_previous(slot, wrap)
+    barriers.load_K_full.expect(slot, cfg.k_bytes)
+    target, source = a.k.split(a.k.place(memory.k(slot), element_type(cfg)), boxes)
+    cute.copy(a.k.copy, source[None, block], target, tma_bar_ptr=barriers.load_K_full.at(slot))
+
+
+@cute.jit
+def load_v(
+    cfg: Constexpr,
+    a: Arguments,
+    boxes: Any,
+    block: Int32,
+    turn: Int32,
+    memory: SharedMemory,
+    barriers: Barriers,
+) -> None:
+    """Wait until the slot whose turn it is has been read, and ask TMA to fill it with V."""
+    slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
+    barriers.load_V_empty.wait_previous(slot, wrap)
+    barriers.load_V_full.expect(slot, cfg.v_bytes)
+    target, source = a.v.split(a.v.place(memory.v(slot), element_type(cfg)), boxes)
+    cute.copy(a.v.copy, source[None, block], target, tma_bar_ptr=barriers.load_V_full.at(slot))
