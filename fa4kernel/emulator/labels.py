@@ -7,7 +7,7 @@ with the launch; reports, deadlocks, traces and pictures then use these.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -34,7 +34,7 @@ class Labels:
             (``"pipeline_kv.full"``), or by offset in shared memory (then with the stage:
             ``"load_KV_full[2]"``).
         named: names of named barriers, by number.
-        roles: names of roles, by what the source calls them.
+        roles: names of roles, by what the source calls them, or by the number of their first warp.
         tensors: names of tensors, by the number of the kernel parameter that describes them.
         rings: slots of shared memory, by the name (or label) of the barriers that say a slot is
             full.
@@ -49,7 +49,7 @@ class Labels:
 
     barriers: Mapping[str | int, str] = field(default_factory=dict)
     named: Mapping[int, str] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str | int, str] = field(default_factory=dict)
     tensors: Mapping[int, str] = field(default_factory=dict)
     rings: Mapping[str, Ring] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +62,10 @@ class Labels:
             return self.barriers.get(family, family), stage
         found = re.fullmatch(r"(.+)\[(\d+)\]", name)
         return (name, None) if found is None else (found[1], int(found[2]))
+
+    def role(self, name: str, warps: Sequence[int]) -> str:
+        """The name of the role that these warps have, which the source calls so."""
+        return self.roles.get(warps[0], self.roles.get(name, name))
 
     def tensor(self, parameter: int) -> str:
         """The name of a tensor."""

@@ -78,9 +78,8 @@ class Names:
     @cached_property
     def roles(self) -> list[Role]:
         """The roles, by first warp."""
-        names = self.labels.roles
         found = roles_of(self.function, self.block, self.sources)
-        return [replace(each, name=names.get(each.name, each.name)) for each in found]
+        return [replace(each, name=self.labels.role(each.name, each.warps)) for each in found]
 
     @cached_property
     def home(self) -> tuple[str, str]:

@@ -1,7 +1,4 @@
-"""Every barrier of the kernel, in one table, and what a role does with them.
-
-The table says how many mbarriers a row has (its stages) and how many arrivals complete a phase.
-Names and counts are those of the simulator (`fa4sim.pipelines.fa4.barriers`), and tested equal.
+"""The barriers of the kernel, as `barrier_table` lists them, and what a role does with them.
 
 A *phase* is counted from 0. `wait(stage, n)` waits until phase n is complete; `wait_previous`
 waits for the phase before, "the slot may be used for the n-th time", and passes at once for n = 0,
@@ -21,52 +18,10 @@ import cutlass.cute as cute
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.cutlass_dsl import dsl_user_op
 
+from fa4kernel.forward.barrier_table import EPILOGUE_BARRIER, SOFTMAX_STATS_BARRIER
+from fa4kernel.forward.barrier_table import named_table as named_table
+from fa4kernel.forward.barrier_table import table as table
 from fa4kernel.forward.config import WARP, WARPGROUP, Config
-
-# Named barriers, by their hardware numbers; 0 is the whole CTA's.
-EPILOGUE_BARRIER = 1
-TMEM_PTR_BARRIER = 2
-SOFTMAX_STATS_BARRIER = 3  # and the seven after it: one for each softmax warp
-
-
-def table(cfg: Config) -> dict[str, tuple[int, int]]:
-    """``name -> (stages, arrivals)`` of the mbarriers that this kernel has.
-
-    >>> table(Config())["P_full_O_rescaled"]
-    (2, 256)
-    """
-    q, c = cfg.q_stages, cfg.cta_group
-    rows = {
-        "load_Q_full": (q, 1),  # the load warp, and the bytes
-        "load_Q_empty": (q, 1),  # a commit
-        "load_KV_full": (cfg.kv_stages, 1),  # the load warp, and the bytes
-        "load_KV_empty": (cfg.kv_stages, 1),  # a commit
-        "S_full": (q, 1),  # a commit
-        "P_full_O_rescaled": (q, 2 * WARPGROUP * c),  # all threads of softmax and correction
-        "P_full_lastsplit": (q, 4 * c),  # one thread of each softmax warp
-        "O_full": (q, 1),  # a commit
-        "softmax_stats_empty": (q, WARPGROUP),  # all correction threads
-    }
-    if cfg.epilogue == "tma":
-        rows["O_epi_full"] = (q, WARPGROUP)  # all correction threads
-        rows["O_epi_empty"] = (q, WARP)  # the epilogue warp
-    if cfg.load_epi:
-        rows["load_epi_full"] = (1, 1 if cfg.epilogue == "tma" else 4)
-        rows["load_epi_empty"] = (1, 1)
-    if cfg.pair:
-        rows["tmem_dealloc"] = (1, WARP)  # the other CTA's MMA warp
-    return rows
-
-
-def named_table(cfg: Config) -> dict[str, tuple[int, int]]:
-    """``name -> (hardware number, threads)`` of the named barriers that this kernel has."""
-    users = cfg.softmax_threads + WARPGROUP + WARP
-    rows = {"TmemPtr": (TMEM_PTR_BARRIER, users)}
-    if cfg.epilogue == "correction":
-        rows["Epilogue"] = (EPILOGUE_BARRIER, WARPGROUP)
-    for warp in range(4 * cfg.q_stages):
-        rows[f"SoftmaxStatsW{warp}"] = (SOFTMAX_STATS_BARRIER + warp, 2 * WARP)
-    return rows
 
 
 @dataclass(frozen=True)
@@ -136,9 +91,9 @@ class Barriers:
     load_KV_empty: Row
     S_full: Row
     P_full_O_rescaled: Row
-    P_full_lastsplit: Row
     O_full: Row
     softmax_stats_empty: Row
+    P_full_lastsplit: Any = None
     O_epi_full: Any = None
     O_epi_empty: Any = None
     load_epi_full: Any = None

@@ -31,7 +31,7 @@ BARRIERS: dict[str | int, str] = {
 }
 #: named_barrier.py, ``NamedBarrierFwdSm100``.
 NAMED = {1: "Epilogue", 2: "TmemPtr", **{3 + warp: f"SoftmaxStatsW{warp}" for warp in range(8)}}
-ROLES = {"store": "epilogue", "prefetch": "scheduler"}
+ROLES: dict[str | int, str] = {"store": "epilogue", "prefetch": "scheduler"}
 RINGS = {
     "load_Q_full": Ring("sQ", "load_Q_empty"),
     "load_KV_full": Ring("sKV", "load_KV_empty"),

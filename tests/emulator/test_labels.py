@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fa4kernel.emulator import DeadlockError, emulate
+from fa4kernel.emulator import DeadlockError, emulate, inspect
 from fa4kernel.emulator.emulate import decode
 from fa4kernel.emulator.labels import Labels
 from tests.emulator.kernels import PRODUCER_ARRIVES, ring, ring_launch
@@ -53,3 +53,14 @@ def test_one_program_is_launched_with_several_labels(tmp_path: Path) -> None:
         with pytest.raises(DeadlockError) as caught:
             emulate(program, replace(ring_launch(), labels=labels))
         assert name in {wait.on for wait in caught.value.waits}
+
+
+def test_a_role_may_go_by_its_first_warp(tmp_path: Path) -> None:
+    error = stuck(tmp_path, Labels(roles={1: "correction", "consume": "softmax0"}))
+    assert "correction (warp 1)" in str(error) and "softmax0" not in str(error)
+
+
+def test_an_inspection_speaks_in_them(tmp_path: Path) -> None:
+    (kernel,) = inspect(ring(tmp_path), LABELS)
+    assert {each.family for each in kernel.mbarriers} == {"S_full", "P_full"}
+    assert "softmax0" in {role.name for role in kernel.roles}

@@ -12,6 +12,7 @@ from fa4kernel.emulator.inspection.known import Shared
 from fa4kernel.emulator.inspection.parameters import ParameterUse, parameters_of
 from fa4kernel.emulator.inspection.roles import Role
 from fa4kernel.emulator.inspection.survey import Refused, refused
+from fa4kernel.emulator.labels import PLAIN, Labels
 from fa4kernel.emulator.machine.layout import SHARED_START, AddressOf
 from fa4kernel.emulator.names import Names
 from fa4kernel.emulator.ptx import parse
@@ -38,6 +39,7 @@ class Kernel:
 
     module: Module
     function: Function
+    labels: Labels = PLAIN
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class Kernel:
     @cached_property
     def names(self) -> Names:
         """Names of barriers and roles."""
-        return Names(self.function, self.address_of, self.block)
+        return Names(self.function, self.address_of, self.block, self.labels)
 
     @cached_property
     def parameters(self) -> list[ParameterUse]:
@@ -157,8 +159,8 @@ def family(instruction: Instruction) -> str:
     return ".".join((instruction.opcode, *words[:count]))
 
 
-def inspect(ptx: str | Module) -> list[Kernel]:
-    """The kernels of a module.
+def inspect(ptx: str | Module, labels: Labels = PLAIN) -> list[Kernel]:
+    """The kernels of a module; `labels` are those of a launch, for barriers and roles.
 
     Raises:
         PtxError: the text cannot be read, or has no entry.
@@ -177,7 +179,7 @@ def inspect(ptx: str | Module) -> list[Kernel]:
     entries = [function for function in module.functions if function.is_entry]
     if not entries:
         module.entry()
-    return [Kernel(module, function) for function in entries]
+    return [Kernel(module, function, labels) for function in entries]
 
 
 def _shared_operands(instruction: Instruction) -> list[Operand]:
