@@ -104,7 +104,7 @@ def timeline(
     part = scope(trace, start, end, cta)
     lanes = find_lanes(part, warps)
     spans, waits = span_bars(part, lanes), wait_bars(part, lanes)
-    legends = split_legends(width, *_legend_groups(part))
+    legends = split_legends(width, *legend_groups(part))
     lane = LANE if len(lanes) <= 12 else SLIM
     labels = [item.label for item in lanes]
     words = run_words(part.trace)
@@ -118,8 +118,8 @@ def timeline(
         legends, above=0.3,
     )  # fmt: skip
     axes = page.axes[0]
-    _draw(axes, part, lanes, spans, waits, page.width, arrows)
-    page.figure.describe(title or f"Timeline of {part.where}", _alt(part, lanes))
+    draw_lanes(axes, part, lanes, spans, waits, page.width, arrows)
+    page.figure.describe(title or f"Timeline of {part.where}", describe_lanes(part, lanes))
     return page.figure
 
 
@@ -166,7 +166,7 @@ def compare_timelines(
     by_block = all(is_steady(part.trace, part.cta) for part in parts)
     zero = "QK of one K/V block began" if by_block else "the first of each"
     lanes = [find_lanes(part, "first") for part in parts]
-    work, why = _legend_groups(*parts)
+    work, why = legend_groups(*parts)
     paces = [_pace(part) or span_words(part.trace, part.length) for part in parts]
     words = [f"{label}: {pace}" for label, pace in zip(labels, paces, strict=True)]
     page = Page(
@@ -177,13 +177,13 @@ def compare_timelines(
     )  # fmt: skip
     for i, (axes, part, rows) in enumerate(zip(page.axes, parts, lanes, strict=True)):
         text = f"{part.trace.clock} since {zero}" if aligned else ""
-        _draw(axes, part, rows, span_bars(part, rows), wait_bars(part, rows), page.width, arrows,
-              zero=part.start if aligned else 0, label=i == 1, text=text)  # fmt: skip
+        draw_lanes(axes, part, rows, span_bars(part, rows), wait_bars(part, rows), page.width,
+                   arrows, zero=part.start if aligned else 0, label=i == 1, text=text)  # fmt: skip
         axes.set_title(labels[i], size=9, weight="bold", loc="left", pad=6)
     page.figure.describe(
         f"{labels[0]} and {labels[1]}",
         f"Two timelines on one time axis of {span_words(a, parts[0].length)}. "
-        + " ".join(f"{label}: {_alt(part, rows)}"
+        + " ".join(f"{label}: {describe_lanes(part, rows)}"
                    for label, part, rows in zip(labels, parts, lanes, strict=True)),
     )  # fmt: skip
     return page.figure
@@ -254,8 +254,9 @@ def span_bars(part: Scope, lanes: Sequence[Lane]) -> list[list[Bar]]:
             if run is not None and run.end == bar.start and run.labels == bar.labels:
                 run = Bar(run.start, bar.end, run.low, run.high, run.look, run.labels)
             else:
-                if run is not None:
-                    written.append(run)
+                if run is not None:  # asynchronous work may overlap what comes next
+                    end = min(run.end, bar.start)
+                    written.append(Bar(run.start, end, run.low, run.high, run.look, run.labels))
                 run = bar
         if run is not None:
             written.append(run)
@@ -295,13 +296,15 @@ def wait_bars(part: Scope, lanes: Sequence[Lane]) -> list[Bar]:
 # -- drawing --------------------------------------------------------------------------------------
 
 
-def _draw(
+def draw_lanes(
     axes: Axes, part: Scope, lanes: Sequence[Lane], spans: list[list[Bar]], waits: list[Bar],
     width: float, arrows: bool, *, zero: int = 0, label: bool = True, text: str = "",
+    seconds: bool = True,
 ) -> None:  # fmt: skip
+    """Draw the lanes, their time axis and perhaps arrows; see :func:`timeline`."""
     lane_labels(axes, [lane.label for lane in lanes])
     time_axis(axes, part.trace, part.start, part.end, zero=zero, label=label, text=text,
-              seconds=not zero)  # fmt: skip
+              seconds=seconds and not zero)  # fmt: skip
     for i in range(len(lanes)):
         axes.axhline(i, color="#EEEEEE", linewidth=0.8, zorder=0.5)
     drawn, written = spans
@@ -356,7 +359,7 @@ def _lane_of_cause(part: Scope, lanes: Sequence[Lane], cause: Cause) -> int:
     return found
 
 
-def _legend_groups(*parts: Scope) -> list[tuple[str, list[Entry]]]:
+def legend_groups(*parts: Scope) -> list[tuple[str, list[Entry]]]:
     """What the window shows: operations, and barriers with those who arrive on them."""
     work: dict[str, Entry] = {}
     why: dict[str, Entry] = {}
@@ -440,7 +443,8 @@ def longest_wait(part: Scope, role: str, warp: int = NONE) -> tuple[str, float] 
     return name, spent[name] / part.length
 
 
-def _alt(part: Scope, lanes: Sequence[Lane]) -> str:
+def describe_lanes(part: Scope, lanes: Sequence[Lane]) -> str:
+    """What the lanes do in the window, in words and numbers."""
     words = []
     for i, lane in enumerate(lanes):
         if lane.stage == NONE and lane.role in (other.role for other in lanes[:i]):
