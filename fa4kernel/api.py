@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fa4kernel.call import Call, Window
@@ -18,6 +18,7 @@ from fa4kernel.forward.compile import compile_ptx
 from fa4kernel.forward.config import Config
 from fa4kernel.forward.design import design_for
 from fa4kernel.forward.launch import launch
+from fa4kernel.traces import in_simulator_words
 from fa4sim.specs import B200, Design, Machine, Problem
 
 BACKENDS = ("auto", "gpu", "emulator")
@@ -125,6 +126,7 @@ def run(
     schedule: Any = "lockstep",
     checks: str = "default",
     processes: int = 1,
+    trace: bool | str = False,
 ) -> Result:
     """`attention`, and everything that is known about the run.
 
@@ -133,7 +135,9 @@ def run(
             see `attention`.
         design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
         machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
-        schedule, checks, processes: of the emulator, see :func:`fa4kernel.emulator.emulate`.
+        schedule, checks, processes, trace: of the emulator, see
+            :func:`fa4kernel.emulator.emulate`; the trace speaks of tiles and blocks, as the
+            simulator's do.
 
     Raises:
         ValueError: as `attention`.
@@ -161,8 +165,11 @@ def run(
     emulation = emulate(
         compile_ptx(cfg, problem.head_dim, problem.dim_v),
         launch(cfg, arrays, softmax_scale=call.scale, window=call.window, sms=machine.sms),
-        schedule=schedule, checks=checks, processes=processes,
+        schedule=schedule, checks=checks, processes=processes, trace=trace,
     )  # fmt: skip
+    if emulation.trace is not None:
+        told = in_simulator_words(emulation.trace, problem, plan, machine)
+        emulation = replace(emulation, trace=told)
     assert arrays.lse is not None
     out, lse = call.q.result(arrays.o), call.q.like(arrays.lse)
     return Result(out, lse, chosen, problem, plan, time.perf_counter() - started, emulation)
