@@ -67,7 +67,7 @@ class Arguments(NamedTuple):
     k: Moved
     v: Moved
     o: Any  # Moved, where TMA writes O
-    out: Any  # pointer to O, where threads write it themselves
+    out: Any  # the first row of O, a tensor (columns), where threads write it themselves
     lse: Any  # pointer to float32 (sequence, query head, token), natural logarithms
     sink: Any  # pointer to float32 (query head)
     cu_seqlens_q: Any  # pointer to int32 (sequences + 1)

@@ -11,9 +11,10 @@ from fa4sim.specs import Design, Machine, Problem
 def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     """The design with which our kernel runs `problem`, then `changes`.
 
-    As :meth:`fa4sim.specs.Design.for_problem`, but for two things. A batch of variable length
+    As :meth:`fa4sim.specs.Design.for_problem`, but for three things. A batch of variable length
     always gets one CTA for a tile. A group of query heads that does not divide a tile of 128 rows
-    is not packed: TMA loads all of Q.
+    is not packed: TMA loads all of Q. A CTA that has one tile does not guard the memory that O
+    shares with Q against the next tile's Q.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -22,7 +23,7 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     >>> design_for(Problem(heads=6, kv_heads=2, seqlen_q=512), B200).pack_gqa
     False
     """
-    own: dict[str, Any] = {}
+    own: dict[str, Any] = {"one_m_block": False}
     if problem.seqlens_q is not None:
         own["scheduler"] = "single_tile_varlen"
     if TILE % problem.group:

@@ -37,12 +37,12 @@ def to_global(
     cfg: Constexpr, a: Arguments, tile: Tile, source: Any, thread: Int32, first_row: Int32
 ) -> None:
     """A tile of O, 16 bytes a thread and turn, neighbours side by side; rows beyond Sq are not."""
-    per_row = cfg.head_dim_v // VECTOR
+    per_row = cute.size(a.out) // VECTOR
     for turn in cutlass.range_constexpr(per_row):
         piece = turn * TILE + thread
         row, column = piece // per_row, piece % per_row
         if (first_row + row) // cfg.ratio < tile.seqlen_q:
-            target = a.out + _o_offset(cfg, a, tile, first_row + row, column * VECTOR)
+            target = a.out.iterator + _o_offset(cfg, a, tile, first_row + row, column * VECTOR)
             to = cute.make_tensor(target.align(16), cute.make_layout(VECTOR))
             cute.autovec_copy(cute.local_tile(source, (1, VECTOR), (row, column))[0, None], to)
 
@@ -71,4 +71,4 @@ def _o_offset(cfg: Config, a: Arguments, tile: Tile, row: Any, column: Any) -> A
     if not cfg.varlen_q:
         token = token + tile.batch * a.sizes.seqlen_q
     heads = a.sizes.heads * cfg.ratio
-    return (Int64(token) * heads + query_head(cfg, tile, row)) * cfg.head_dim_v + column
+    return (Int64(token) * heads + query_head(cfg, tile, row)) * cute.size(a.out) + column

@@ -60,8 +60,7 @@ def tile(cfg: Constexpr, a: Arguments, nth: Int32) -> Any:
     sizes = a.sizes
     if cutlass.const_expr(cfg.scheduler == "single_tile_varlen"):
         batch, linear, blocks = _find(cfg, a)
-        _, seqlen_k = _sequence(a.cu_seqlens_k, batch, sizes.seqlen_k)
-        m_block, head = _in_sequence(cfg, sizes, linear, blocks, seqlen_k)
+        m_block, head = _in_sequence(cfg, sizes, linear, blocks)
         return _located(cfg, a, m_block, head, batch)
     elif cutlass.const_expr(cfg.scheduler == "lpt"):
         m_block, head, batch = _longest_first(sizes, cluster)
@@ -103,14 +102,15 @@ def _find(cfg: Constexpr, a: Arguments) -> tuple[Int32, Int32, Int32]:
 
 
 @cute.jit
-def _in_sequence(
-    cfg: Constexpr, sizes: Sizes, linear: Int32, blocks: Int32, seqlen_k: Int32
-) -> tuple[Int32, Int32]:
-    """m-block and head of a sequence's tile: head by head; or, masked, longest first."""
+def _in_sequence(cfg: Constexpr, sizes: Sizes, linear: Int32, blocks: Int32) -> tuple[Int32, Int32]:
+    """m-block and head of a sequence's tile: head by head; or, masked, longest first.
+
+    How many heads share L2 is judged as if there were as many keys as queries.
+    """
     m_block, head = linear % blocks, linear // blocks
     if cutlass.const_expr(cfg.masked):
         block_bytes = cfg.tile_n * 2 * (cfg.head_dim + cfg.head_dim_v)
-        blocks_k = cute.ceil_div(seqlen_k, cfg.tile_n)
+        blocks_k = blocks * cfg.tile_rows // cfg.ratio // cfg.tile_n
         section = Int32(1)
         for width in cutlass.range_constexpr(1, 5):
             if blocks_k << width <= L2_BYTES // block_bytes:
