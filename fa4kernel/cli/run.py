@@ -127,19 +127,27 @@ def run_problem(problem: Problem, inputs: Inputs, **how: Any) -> api.Result:
         inputs: float32 q (batch, seqlen_q, heads, head_dim), k, v and sink.
         how: see :func:`fa4kernel.api.run`.
     """
-    arrays: dict[str, Any] = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
+    return api.run(**arguments(problem, inputs), **how)
+
+
+def arguments(problem: Problem, inputs: Inputs) -> dict[str, Any]:
+    """The arguments with which :func:`fa4kernel.api.run` computes a problem on these values."""
+    given: dict[str, Any] = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
     if problem.seqlens_q is not None:
         lengths = [problem.lengths(batch) for batch in range(problem.batch)]
-        for name, array in arrays.items():
+        for name, array in tuple(given.items()):
             side = 0 if name == "q" else 1
             parts = [row[: each[side]] for row, each in zip(array, lengths, strict=True)]
-            arrays[name] = np.concatenate(parts)
+            given[name] = np.concatenate(parts)
         for side, name in enumerate(("cu_seqlens_q", "cu_seqlens_k")):
-            how[name] = np.cumsum([0, *(each[side] for each in lengths)]).astype(np.int32)
-    return api.run(
-        **arrays, causal=problem.causal, window=None if problem.causal else problem.window,
-        softmax_scale=problem.softmax_scale, sink=inputs.sink, dtype=problem.dtype, **how,
-    )  # fmt: skip
+            given[name] = np.cumsum([0, *(each[side] for each in lengths)]).astype(np.int32)
+    return given | {
+        "causal": problem.causal,
+        "window": None if problem.causal else problem.window,
+        "softmax_scale": problem.softmax_scale,
+        "sink": inputs.sink,
+        "dtype": problem.dtype,
+    }
 
 
 def padded(problem: Problem, out: NDArray[Any]) -> NDArray[Any]:

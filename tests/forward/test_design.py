@@ -1,0 +1,70 @@
+"""How our kernel runs a problem: as the published one, but where it differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fa4kernel.forward.design import design_for
+from fa4sim.specs import B200, Design, Problem
+from tests.forward.cases import ALL
+
+SHAPES = [
+    Problem(seqlen_q=2048),
+    Problem(seqlen_q=2048, causal=True),
+    Problem(seqlen_q=100, head_dim=64),
+    Problem(heads=8, kv_heads=2, seqlen_q=700, window=(100, 0)),
+    Problem(seqlen_q=2048, head_dim=192, head_dim_v=128),
+]
+
+
+@pytest.mark.parametrize("problem", SHAPES)
+def test_most_problems_run_as_the_published_kernel_runs_them(problem):
+    published = Design.for_problem(problem, B200)
+    assert design_for(problem, B200) == replace(published, one_m_block=False)
+
+
+def test_a_batch_of_variable_length_gets_one_cta_for_a_tile():
+    problem = Problem(seqlens_q=(100, 30), seqlens_k=(100, 30))
+    assert Design.for_problem(problem, B200).scheduler == "static_persistent"
+    assert design_for(problem, B200).scheduler == "single_tile_varlen"
+
+
+def test_a_group_that_divides_no_tile_is_not_packed():
+    odd = Problem(heads=3, kv_heads=1, seqlen_q=512)
+    assert not design_for(odd, B200).pack_gqa
+    assert design_for(odd, B200).q_load == "tma"
+    with pytest.raises(ValueError, match="pack_gqa=True with 3 query heads for each K/V head"):
+        design_for(odd, B200, pack_gqa=True)
+
+
+def test_changes_win():
+    design = design_for(Problem(seqlen_q=2048), B200, cta_group=1, scheduler="single_tile")
+    assert (design.cta_group, design.scheduler) == (1, "single_tile")
+    with pytest.raises(ValueError, match="no field 'stages'"):
+        design_for(Problem(), B200, stages=3)
+
+
+def test_the_matrix_has_every_value_of_every_choice():
+    configs = [case.config for case in ALL]
+    for name, values in {
+        "dtype": {"bf16", "fp16"},
+        "q_stages": {1, 2},
+        "cta_group": {1, 2},
+        "epilogue": {"tma", "correction"},
+        "scheduler": {"single_tile", "static_persistent", "lpt", "single_tile_varlen"},
+        "pack_gqa": {False, True},
+        "sink": {False, True},
+        "uneven_kv_ring": {False, True},
+        "overlap_o_q": {False, True},
+        "p_first_columns": {32, 64, 96, 128},
+        "group": {1, 2, 3, 4, 8, 128},
+    }.items():
+        assert {getattr(cfg, name) for cfg in configs} >= values, name
+    assert {(cfg.window_left, cfg.window_right) for cfg in configs} == {
+        (left, right) for left in (False, True) for right in (False, True)
+    }
+    assert {(c.problem.head_dim, c.problem.dim_v) for c in ALL} >= {
+        (64, 64), (96, 96), (128, 128), (192, 128), (8, 8), (16, 16), (32, 32), (72, 72), (80, 80)
+    }  # fmt: skip
