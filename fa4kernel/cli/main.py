@@ -6,6 +6,7 @@ import click
 
 import fa4sim
 from fa4kernel.cli.code import code
+from fa4kernel.cli.crosscheck import command as crosscheck
 from fa4kernel.cli.emulate import emulate
 from fa4kernel.cli.inspect import inspect
 from fa4kernel.cli.run import run
@@ -19,6 +20,7 @@ from fa4sim.cli.options import examples
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         "fa4kernel run --causal                             our attention kernel, checked",
+        "fa4kernel crosscheck --causal                      simulator, kernel and reference",
         "fa4kernel inspect kernel.ptx                       what is in it",
         "fa4kernel inspect kernel.ptx --template launch.py  a launch description to start from",
         "fa4kernel emulate kernel.ptx --launch launch.py",
@@ -33,5 +35,5 @@ def main() -> None:
     """
 
 
-for command in (run, inspect, emulate, tables, code):
+for command in (run, crosscheck, inspect, emulate, tables, code):
     main.add_command(command)

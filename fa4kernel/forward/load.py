@@ -66,12 +66,12 @@ def load_kv(
     """Wait until the slot whose turn it is has been read, and ask TMA to fill it."""
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     barriers.load_KV_empty.wait_previous(slot, wrap)
-    if cutlass.const_expr(cfg.uneven_kv_ring and is_k):
-        if slot == 0:  # this large tile reaches into what slot 1 held on the wrap before
-            barriers.load_KV_empty.wait_previous(1, wrap)
     if rank == 0:
         size = cfg.k_bytes if cutlass.const_expr(is_k) else cfg.v_bytes
         barriers.load_KV_full.expect(slot, size * cfg.cta_group)
+    if cutlass.const_expr(cfg.uneven_kv_ring and is_k):
+        if slot == 0:  # this large tile reaches into what slot 1 held on the wrap before
+            barriers.load_KV_empty.wait_previous(1, wrap)
     tile, source = moved.split(moved.place(memory.slot(slot, wrap), element_type(cfg)), boxes)
     cute.copy(moved.copy, source[None, box], tile, tma_bar_ptr=barriers.load_KV_full.at(slot))
 

@@ -26,6 +26,10 @@ from fa4kernel.official.variant import Variant
 
 WORKER = Path(__file__).with_name("worker.py")
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels", "torch")
+SET_UP = (
+    "pip install 'fa4sim[official]' in an environment of its own (from a clone, `make official` "
+    "builds .venv-official), and set FA4_PYTHON to its interpreter"
+)
 TIMEOUT = 600  # seconds; a variant takes 10 to 30
 
 _VERSIONS = f"""
@@ -69,13 +73,9 @@ def missing(python: str | None = None) -> str | None:
     try:
         absent = [name for name, version in versions(python).items() if version is None]
     except (OSError, subprocess.CalledProcessError) as error:
-        return f"the Python {python} does not run: {error}"
+        return f"the Python {python} does not run ({error}); {SET_UP}"
     if absent:
-        return (
-            f"the official kernel needs {', '.join(absent)}, not installed in {python}: "
-            "pip install 'fa4sim[official]' in an environment of its own (from a clone, "
-            "`make official` builds .venv-official), and set FA4_PYTHON to its interpreter"
-        )
+        return f"the official kernel needs {', '.join(absent)}, not installed in {python}; {SET_UP}"
     return None
 
 

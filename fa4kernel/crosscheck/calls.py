@@ -1,0 +1,90 @@
+"""The arrays of one attention call, as kernels take them: bits, sequences packed if they vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel.crosscheck.inputs import Inputs
+from fa4sim.numerics import from_bits16, to_bits16
+from fa4sim.specs import FP8, Design, Problem
+
+Bits = NDArray[np.uint16]
+Floats = NDArray[np.float32]
+
+#: What the output holds before the kernel writes it: a NaN in both 16-bit formats.
+UNWRITTEN = 0x7FFF
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arrays of one call.
+
+    ``q``, ``o`` are (batch, seqlen_q, heads, head_dim) and ``lse`` (batch, heads, seqlen_q); with
+    varied lengths (tokens, heads, head_dim) and (heads, tokens), and ``starts_q`` the first token
+    of each sequence and the end (int32). ``k``, ``v``, ``starts_k`` likewise.
+    """
+
+    q: Bits
+    k: Bits
+    v: Bits
+    o: Bits
+    lse: Floats
+    starts_q: NDArray[np.int32] | None = None
+    starts_k: NDArray[np.int32] | None = None
+
+
+def check(problem: Problem, design: Design) -> None:
+    """Refuse what the cross-check does not cover. Raises ``ValueError``."""
+    if problem.dtype in FP8:
+        raise ValueError(f"dtype={problem.dtype!r}: the cross-check computes in bf16 or fp16")
+    if design.q_load != "tma":
+        raise ValueError(
+            f"heads={problem.heads} over kv_heads={problem.kv_heads}: {problem.group} query heads "
+            "do not divide a tile of 128 rows, so Q comes by cp.async, which is not cross-checked; "
+            "use a ratio that divides 128, or --set pack_gqa=false"
+        )
+    if design.scheduler == "dynamic":
+        raise ValueError("scheduler='dynamic' is not cross-checked; use the kernel's own choice")
+    if 0 in (*(problem.seqlens_q or (1,)), *(problem.seqlens_k or (1,)), problem.seqlen_k):
+        raise ValueError("the cross-check needs at least one query and one key in each sequence")
+
+
+def bits(problem: Problem, inputs: Inputs) -> Call:
+    """The arrays of a call, its outputs full of NaN."""
+    q, k, v = (to_bits16(x, problem.dtype) for x in (inputs.q, inputs.k, inputs.v))
+    starts_q = starts_k = None
+    if problem.seqlens_q is not None:
+        assert problem.seqlens_k is not None
+        q, starts_q = _packed(q, problem.seqlens_q)
+        k, starts_k = _packed(k, problem.seqlens_k)
+        v, _ = _packed(v, problem.seqlens_k)
+    rows, heads = q.shape[:-2], problem.heads
+    shape = (heads, *rows) if starts_q is not None else (rows[0], heads, rows[1])
+    out = np.full((*rows, heads, problem.dim_v), UNWRITTEN, np.uint16)
+    return Call(q, k, v, out, np.full(shape, np.nan, np.float32), starts_q, starts_k)
+
+
+def padded(problem: Problem, call: Call) -> tuple[Floats, Floats]:
+    """Output and LSE as the simulator has them: padded to the longest, with zeros and -inf."""
+    out = from_bits16(call.o, problem.dtype)
+    if problem.seqlens_q is None:
+        return out, call.lse
+    whole = np.zeros((problem.batch, problem.seqlen_q, *out.shape[1:]), np.float32)
+    logs = np.full((problem.batch, problem.heads, problem.seqlen_q), -np.inf, np.float32)
+    start = 0
+    for number, length in enumerate(problem.seqlens_q):
+        whole[number, :length] = out[start : start + length]
+        logs[number, :, :length] = call.lse[:, start : start + length]
+        start += length
+    return whole, logs
+
+
+def _packed(array: Bits, lengths: Sequence[int]) -> tuple[Any, NDArray[np.int32]]:
+    """Sequences behind each other without padding, and where each begins and the last ends."""
+    joined = np.concatenate([x[:n] for x, n in zip(array, lengths, strict=True)])
+    return joined, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

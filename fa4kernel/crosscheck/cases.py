@@ -1,0 +1,64 @@
+"""The problems of the page: between them, everything that both sides have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fa4sim.specs import B200, Design, Machine, Problem
+
+#: SMs of the imagined GPU: so few that CTAs work on several tiles.
+SMS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, and what is changed in the kernel's own design (``cta_group`` only)."""
+
+    name: str
+    problem: Problem
+    changes: dict[str, Any] = field(default_factory=dict)
+    sms: int = SMS
+
+    @property
+    def machine(self) -> Machine:
+        """A B200 with few SMs."""
+        return B200.with_constants(sms=self.sms)
+
+    @property
+    def design(self) -> Design:
+        """The kernel's own design, changed."""
+        return Design.for_problem(self.problem, self.machine, **self.changes)
+
+
+def _case(name: str, changes: dict[str, Any] | None = None, **problem: Any) -> Case:
+    return Case(name, Problem(**{"heads": 2} | problem), changes or {})
+
+
+ONE = {"cta_group": 1}
+CASES = (
+    _case("full, one CTA", ONE, heads=3, seqlen_q=512, seqlen_k=640),
+    _case("full, one block of keys", ONE, seqlen_q=512, seqlen_k=100),
+    _case("full, pair", heads=3, seqlen_q=1024, seqlen_k=640),
+    _case("full, fp16, sink", ONE, seqlen_q=512, seqlen_k=512, dtype="fp16", sink=True),
+    _case("one Q tile", seqlen_q=100, seqlen_k=300),
+    _case("causal", heads=3, seqlen_q=512, seqlen_k=768, causal=True),
+    _case("causal, ragged", seqlen_q=700, seqlen_k=333, causal=True),
+    _case("window", seqlen_q=500, seqlen_k=700, window=(200, 30)),
+    _case("head dim 64", seqlen_q=512, seqlen_k=1536, head_dim=64),
+    _case("head dim 64, causal", seqlen_q=512, seqlen_k=512, head_dim=64, causal=True),
+    _case("head dim 96", seqlen_q=512, seqlen_k=700, head_dim=96),
+    _case("(192, 128), one CTA", ONE, seqlen_q=512, seqlen_k=900, head_dim=192, head_dim_v=128),
+    _case("(192, 128), causal", seqlen_q=512, seqlen_k=900, head_dim=192, head_dim_v=128,
+          causal=True),
+    _case("(192, 128), pair", heads=3, seqlen_q=1024, seqlen_k=900, head_dim=192, head_dim_v=128),
+    _case("grouped heads, packed, causal", heads=8, kv_heads=2, seqlen_q=200, seqlen_k=400,
+          causal=True),
+    _case("grouped heads, packed, pair", heads=8, kv_heads=2, batch=2, seqlen_q=200,
+          seqlen_k=400),
+    _case("grouped heads, not packed", {"cta_group": 1, "pack_gqa": False}, heads=4, kv_heads=2,
+          seqlen_q=300, seqlen_k=400),
+    _case("varied lengths", seqlens_q=(300, 17, 512), seqlens_k=(300, 250, 384)),
+    _case("varied lengths, causal, grouped", heads=8, kv_heads=2, seqlens_q=(150, 60, 33),
+          seqlens_k=(300, 60, 500), causal=True),
+)  # fmt: skip
