@@ -28,8 +28,8 @@ def verdicts(all_codes: Codes) -> str:
         + table(["ours and official", *(wish.what for wish in wanted[0])], rows)
         + "\n\nIssue slots of a step by role, ours and official, where ours has more in bold. "
         "*Sub-partition*: those of the four warps of the busiest one, warp w being on "
-        "sub-partition w mod 4. For MMA and load the weights are rough: the length of their loops in "
-        "machine code stands with each shape.\n\n" + _by_role(both)
+        "sub-partition w mod 4. For MMA and load the weights are rough: the length of their loops "
+        "in machine code stands with each shape.\n\n" + _by_role(both)
     )
 
 
