@@ -95,7 +95,7 @@ def launch(
 class Plan:
     """The numbers of a launch: `arguments.Sizes`, in their order, and how many tiles there are."""
 
-    cfg: Config
+    cfg: Any
     sizes: tuple[int, ...]
     total_q: int
     total_k: int
@@ -104,7 +104,7 @@ class Plan:
     @classmethod
     def of(
         cls,
-        cfg: Config,
+        cfg: Any,
         q: tuple[int, ...],
         k: tuple[int, ...],
         v: tuple[int, ...],
@@ -133,10 +133,10 @@ class Plan:
 
     def ctas(self, sms: int) -> int:
         """CTAs to start."""
-        clusters = self.tiles
+        clusters: int = self.tiles
         if self.cfg.scheduler == "static_persistent":
-            clusters = min(clusters, sms // self.cfg.cta_group)
-        return clusters * self.cfg.cta_group
+            clusters = min(clusters, sms // int(self.cfg.cta_group))
+        return clusters * int(self.cfg.cta_group)
 
 
 def _lengths(shape: tuple[int, ...], cu_seqlens: NDArray[np.int32] | None) -> Sequence[int]:

@@ -92,6 +92,6 @@ def store_shared(pointer: Any, value: Any) -> None:
     cute.make_tensor(pointer, cute.make_layout(1))[0] = value
 
 
-def element_type(cfg: Config) -> Any:
+def element_type(cfg: Any) -> Any:
     """The DSL's name of the type of Q, K, V, P and O."""
     return {"bf16": cutlass.BFloat16, "fp16": cutlass.Float16}[cfg.dtype]

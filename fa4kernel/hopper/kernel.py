@@ -95,7 +95,10 @@ def forward(
         view(v, 1, total_k, kv_heads, columns_v, sizes.batch),
         view(o, 1, total_q, sizes.heads, columns_v, sizes.batch),
     )
-    arguments = Arguments(*moved, None, lse, None, None, None, sizes, total_q, scale_log2)
+    arguments = Arguments(
+        *(moved[0], moved[1], moved[2], moved[3]), None, lse, None, None, None, sizes, total_q,
+        scale_log2,
+    )  # fmt: skip
     hopper_kernel(arguments, cfg).launch(
         grid=(ctas, 1, 1),
         block=(cfg.threads, 1, 1),

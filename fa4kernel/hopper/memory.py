@@ -22,12 +22,10 @@ class SharedMemory:
     @staticmethod
     def place(memory: Any, cfg: Config) -> SharedMemory:
         """Take room for it from an allocator of shared memory."""
-        sizes = (
-            cfg.consumers * cfg.q_bytes,
-            cfg.kv_stages * cfg.k_bytes,
-            cfg.kv_stages * cfg.v_bytes,
-        )
-        return SharedMemory(*(memory.allocate(size, ALIGNMENT) for size in sizes), cfg)
+        sq = memory.allocate(cfg.consumers * cfg.q_bytes, ALIGNMENT)
+        k_ring = memory.allocate(cfg.kv_stages * cfg.k_bytes, ALIGNMENT)
+        v_ring = memory.allocate(cfg.kv_stages * cfg.v_bytes, ALIGNMENT)
+        return SharedMemory(sq, k_ring, v_ring, cfg)
 
     def q(self, consumer: Any) -> Any:
         """A consumer's Q; at the end its O."""

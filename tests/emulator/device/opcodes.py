@@ -15,7 +15,7 @@ from tests.emulator.device import bits
 from tests.emulator.isa.case import Case, register_type
 
 if TYPE_CHECKING:
-    from tests.emulator.device.driver import Gpu
+    from fa4kernel.device import Gpu
 
 HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 _THREADS = 128
@@ -73,7 +73,7 @@ def on_gpu(
     gpu: Gpu, cases: Sequence[Case], sources: Sequence[Sequence[np.ndarray]]
 ) -> list[list[np.ndarray] | str]:
     """Results of each case on its inputs, uint64 per register; a text where it is refused."""
-    from tests.emulator.device.driver import Refused
+    from fa4kernel.device import Refused
 
     text = HEAD + "".join(kernel(f"k{i}", case) for i, case in enumerate(cases))
     try:
@@ -92,10 +92,11 @@ def on_gpu(
         gpu.upload(source, given)
         gpu.upload(target, got)
         parameters = [p.to_bytes(8, "little") for p in (source, target)]
-        gpu.launch(
+        gpu.start(
             gpu.function(module, f"k{i}"), [*parameters, count.to_bytes(4, "little")],
             (-(-count // _THREADS), 1, 1), (_THREADS, 1, 1),
         )  # fmt: skip
+        gpu.wait()
         gpu.download(target, got)
         gpu.free(source)
         gpu.free(target)

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from fa4kernel.device import Gpu, GpuError, Refused
+from fa4kernel.device import run as run_kernel
 from fa4kernel.emulator import Launch, emulate
 from tests.emulator.device import bits, boxes, lines, opcodes, products, sweeps
-from tests.emulator.device.driver import Gpu, GpuError, Refused
 from tests.emulator.isa.case import Case, columns, evaluate
 from tests.emulator.machine.tables import CASES as KERNELS
 
@@ -109,7 +110,7 @@ def run_kernels(gpu: Gpu, full: bool, skip: set[str]) -> Iterator[Item]:
             arguments=[np.array(case.source), out],
         )  # fmt: skip
         try:
-            gpu.run(case.ptx, launch)
+            run_kernel(gpu, case.ptx, launch)
         except Refused as refused:
             yield "kernels", case.name, {"refused": str(refused)}
             continue
@@ -129,7 +130,7 @@ def run_boxes(gpu: Gpu, full: bool, skip: set[str]) -> Iterator[Item]:
         yield "now", box.name, ""
         launch, out = box.launch()
         try:
-            gpu.run(box.ptx(), launch)
+            run_kernel(gpu, box.ptx(), launch)
         except (Refused, GpuError) as error:
             yield "boxes", box.name, {"refused": str(error)}
             if "kernel" in str(error):
@@ -158,7 +159,9 @@ def run_products(gpu: Gpu, full: bool, skip: set[str]) -> Iterator[Item]:
         yield "now", each.name, ""
         ctas = CTAS
         out = np.zeros(ctas * 128 * each.registers, np.uint32)
-        gpu.run(each.ptx(), Launch((ctas, 1, 1), (128, 1, 1), arguments=[each.source(ctas), out]))
+        run_kernel(
+            gpu, each.ptx(), Launch((ctas, 1, 1), (128, 1, 1), arguments=[each.source(ctas), out])
+        )
         got = each.matrices(out, ctas)
         yield "rounding", each.name, {
             "crc": bits.digest(got), "first": [f"{int(v):x}" for v in got[0, :4].reshape(-1)],
@@ -184,7 +187,7 @@ def run_products(gpu: Gpu, full: bool, skip: set[str]) -> Iterator[Item]:
                 (len(some), 1, 1), (128, 1, 1),
                 arguments=[products.pointing_image(), out, values],
             )  # fmt: skip
-            gpu.run(products.pointing_ptx(operand, major), launch)
+            run_kernel(gpu, products.pointing_ptx(operand, major), launch)
             places = products.pointed(operand, out, len(some))
             read = places.astype(np.int16)
             yield "descriptors", f"{operand} {major}", [bits.digest(found) for found in read]

@@ -18,7 +18,7 @@ from tests.emulator.device import opcodes
 from tests.emulator.isa.case import Case, evaluate, op
 
 if TYPE_CHECKING:
-    from tests.emulator.device.driver import Gpu
+    from fa4kernel.device import Gpu
 
 _SMALLEST = 2.0**-126
 _TWO_PI = 2 * math.pi
@@ -105,7 +105,8 @@ def chunks(gpu: Gpu, sweep: Sweep, step: int, size: int) -> Iterator[tuple[np.nd
         start = (first * step) & 0xFFFFFFFF
         parameters = [target.to_bytes(8, "little"), start.to_bytes(4, "little"),
                       step.to_bytes(4, "little")]  # fmt: skip
-        gpu.launch(function, parameters, (size // 256, 1, 1), (256, 1, 1))
+        gpu.start(function, parameters, (size // 256, 1, 1), (256, 1, 1))
+        gpu.wait()
         results = np.empty(size, np.uint32)
         gpu.download(target, results)
         inputs = (np.arange(size, dtype=np.uint64) * np.uint64(step) + np.uint64(start)).astype(

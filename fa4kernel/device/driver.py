@@ -1,7 +1,6 @@
-"""A GPU behind the emulator's own interface: PTX text and a `Launch`, run by the CUDA driver.
+"""The CUDA driver, as far as it takes to run a kernel: modules, memory, launches, events.
 
-Only ctypes and NumPy. The driver compiles the PTX; arrays of the launch are copied to the device
-and, after the kernel, back into place.
+Only ctypes and NumPy. The driver compiles the PTX.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from fa4kernel.emulator import Launch
-from fa4kernel.emulator.launch import Pointer, scalar_bytes
-from fa4kernel.emulator.ptx.parser import parse
 from fa4kernel.emulator.tensor.tensor_map import TensorMap
 
 _NOT_READY = 600
@@ -165,17 +161,11 @@ class Gpu:
 
     # -- kernels ----------------------------------------------------------------------------------
 
-    def launch(
+    def start(
         self, function: c_void_p, parameters: list[bytes], grid: tuple[int, ...],
         block: tuple[int, ...], cluster: tuple[int, ...] = (1, 1, 1), shared: int = 0,
-        patience: float = 10.0,
     ) -> None:  # fmt: skip
-        """Run a kernel to its end.
-
-        Raises:
-            GpuError: it failed, or takes longer than ``patience`` seconds. The process can do
-                nothing more on the device then.
-        """
+        """Start a kernel; it runs behind what was started before."""
         buffers = [ctypes.create_string_buffer(raw, len(raw)) for raw in parameters]
         pointers = (c_void_p * max(len(buffers), 1))(*(ctypes.addressof(b) for b in buffers))
         attribute = _Attribute(_CLUSTER_DIMENSION)
@@ -188,6 +178,14 @@ class Gpu:
         if shared > 48 * 1024:
             self.call("cuFuncSetAttribute", function, c_int(_DYNAMIC_SHARED), c_int(shared))
         self.call("cuLaunchKernelEx", byref(configuration), function, pointers, None)
+
+    def wait(self, patience: float = 10.0) -> None:
+        """Until everything that was started has ended.
+
+        Raises:
+            GpuError: a kernel failed, or takes longer than ``patience`` seconds. The process can
+                do nothing more on the device then.
+        """
         started = time.monotonic()
         while (code := self.library.cuStreamQuery(None)) == _NOT_READY:
             if time.monotonic() - started > patience:
@@ -196,46 +194,20 @@ class Gpu:
         if code:
             raise GpuError(f"the kernel failed: {self.error(code)}")
 
-    def run(self, ptx: str, launch: Launch, patience: float = 10.0) -> None:
-        """Run a kernel as the emulator would; the arrays of the launch have its results.
+    def event(self) -> c_void_p:
+        """A mark in the order of what is started, made now."""
+        event = c_void_p()
+        self.call("cuEventCreate", byref(event), c_uint(0))
+        self.call("cuEventRecord", event, None)
+        return event
 
-        Raises:
-            GpuError: as in `load` and `launch`.
-        """
-        entry = parse(ptx).entry(launch.entry)
-        module = self.load(ptx)
-        held: dict[int, tuple[int, np.ndarray]] = {}
-
-        def address(array: np.ndarray) -> int:
-            if id(array) not in held:
-                if not array.flags.c_contiguous:
-                    raise ValueError("the GPU's arrays must be contiguous")
-                held[id(array)] = (self.allocate(array.nbytes), array)
-                self.upload(held[id(array)][0], array)
-            return held[id(array)][0]
-
-        parameters = []
-        for parameter, argument in zip(entry.parameters, launch.arguments, strict=True):
-            if isinstance(argument, np.ndarray):
-                raw = address(argument).to_bytes(8, "little")
-            elif isinstance(argument, Pointer):
-                raw = (address(argument.array) + argument.byte_offset).to_bytes(8, "little")
-            elif isinstance(argument, TensorMap):
-                raw = self.encode(argument, address(argument.array))
-            elif isinstance(argument, bytes):
-                raw = argument
-            else:
-                raw = scalar_bytes(argument, parameter.size, parameter.type)
-            parameters.append(raw)
-        self.launch(
-            self.function(module, entry.name), parameters, launch.grid, launch.block,
-            launch.cluster, launch.shared_bytes, patience,
-        )  # fmt: skip
-        for pointer, array in held.values():
-            if array.flags.writeable:
-                self.download(pointer, array)
-            self.free(pointer)
-        self.unload(module)
+    def milliseconds(self, first: c_void_p, last: c_void_p) -> float:
+        """Between two marks that have been passed; they are given back."""
+        elapsed = ctypes.c_float()
+        self.call("cuEventElapsedTime_v2", byref(elapsed), first, last)
+        self.call("cuEventDestroy_v2", first)
+        self.call("cuEventDestroy_v2", last)
+        return elapsed.value
 
     def encode(self, tensor_map: TensorMap, address: int) -> bytes:
         """The 128 bytes of a tensor map over memory of the device."""
