@@ -151,10 +151,12 @@ def _torch_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[problem.dtype]
     out = np.zeros((*inputs.q.shape[:3], problem.dim_v))
     for batch, tensors, bias in _sequences(problem, inputs):
-        arrays = [torch.from_numpy(np.ascontiguousarray(x))[None].to(dtype) for x in tensors]
+        q, k, v = (torch.from_numpy(np.ascontiguousarray(x))[None].to(dtype) for x in tensors)
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             made = functional.scaled_dot_product_attention(
-                *arrays,
+                q,
+                k,
+                v,
                 attn_mask=torch.from_numpy(bias.astype(np.float32))[None],
                 scale=problem.softmax_scale,
             )

@@ -1,4 +1,4 @@
-"""Attention by our kernel: on a Blackwell GPU if there is one, in the emulator everywhere.
+"""Attention by our kernels: on a GPU if there is one, in the emulator everywhere.
 
 The emulator is a checker for kernels meant for NVIDIA GPUs: it is exact and slow, and looks for
 hazards as it runs.
@@ -10,14 +10,13 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fa4kernel.call import Call, Window
 from fa4kernel.emulator import Emulation, emulate
-from fa4kernel.forward.compile import compile_ptx
-from fa4kernel.forward.config import Config
-from fa4kernel.forward.design import design_for
-from fa4kernel.forward.launch import launch
+from fa4kernel.hopper.config import Config as HopperConfig
+from fa4kernel.kernels import kernel_for
 from fa4kernel.traces import in_simulator_words
 from fa4sim.specs import B200, Design, Machine, Problem
 
@@ -41,7 +40,7 @@ class Result:
     lse: Any
     backend: str
     problem: Problem
-    design: Design
+    design: Design | HopperConfig
     wall_s: float
     emulation: Emulation | None = None
 
@@ -77,8 +76,8 @@ def attention(
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
             `cu_seqlens_q` if not given.
         dtype: "bf16" or "fp16", if the arrays are float32.
-        backend: "gpu", "emulator", or "auto": a Blackwell GPU if there is one, else the emulator;
-            a line on standard error says which.
+        backend: "gpu", "emulator", or "auto": a Blackwell or Hopper GPU if there is one, else the
+            emulator; a line on standard error says which.
         options: see `run`.
 
     Returns:
@@ -123,6 +122,7 @@ def run(
     backend: str = "auto",
     design: dict[str, Any] | None = None,
     machine: Machine = B200,
+    architecture: str | None = None,
     schedule: Any = "lockstep",
     checks: str = "default",
     processes: int = 1,
@@ -135,6 +135,9 @@ def run(
             see `attention`.
         design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
         machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
+        architecture: for which the kernel is compiled: "sm_100a" (Blackwell) or "sm_90a" (Hopper);
+            by default that of the GPU, in the emulator "sm_100a". The Hopper kernel's `design`
+            has the fields of :class:`fa4kernel.hopper.config.Config`.
         schedule, checks, processes, trace: of the emulator, see
             :func:`fa4kernel.emulator.emulate`; the trace speaks of tiles and blocks, as the
             simulator's do.
@@ -149,41 +152,40 @@ def run(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype,
     )  # fmt: skip
-    chosen = _choose(backend)
-    problem = call.problem
-    plan = design_for(problem, machine, **(design or {}))
+    chosen, architecture = _choose(backend, architecture)
+    kernel = kernel_for(call, architecture, machine, design or {})
+    made = partial(Result, backend=chosen, problem=call.problem, design=kernel.design)
     if call.is_empty:
         out, lse = call.nothing()
-        return Result(out, lse, chosen, problem, plan, time.perf_counter() - started)
-    cfg = Config.of(problem, plan)
+        return made(out, lse, wall_s=time.perf_counter() - started)
     if chosen == "gpu":
         from fa4kernel import gpu
 
-        out, lse = gpu.run(cfg, call)
-        return Result(out, lse, chosen, problem, plan, time.perf_counter() - started)
+        out, lse = gpu.run(kernel, call)
+        return made(out, lse, wall_s=time.perf_counter() - started)
     arrays = call.arrays()
     emulation = emulate(
-        compile_ptx(cfg, problem.head_dim, problem.dim_v),
-        launch(cfg, arrays, softmax_scale=call.scale, window=call.window, sms=machine.sms),
+        kernel.ptx, kernel.launch(arrays, machine.sms),
         schedule=schedule, checks=checks, processes=processes, trace=trace,
     )  # fmt: skip
-    if emulation.trace is not None:
-        told = in_simulator_words(emulation.trace, problem, plan, machine)
+    if emulation.trace is not None and isinstance(kernel.design, Design):
+        told = in_simulator_words(emulation.trace, call.problem, kernel.design, machine)
         emulation = replace(emulation, trace=told)
     assert arrays.lse is not None
     out, lse = call.q.result(arrays.o), call.q.like(arrays.lse)
-    return Result(out, lse, chosen, problem, plan, time.perf_counter() - started, emulation)
+    return made(out, lse, wall_s=time.perf_counter() - started, emulation=emulation)
 
 
-def _choose(backend: str) -> str:
-    """Which of the two it will be."""
+def _choose(backend: str, architecture: str | None) -> tuple[str, str]:
+    """Which of the two it will be, and for which GPU the kernel is."""
     if backend == "emulator":
-        return backend
+        return backend, architecture or "sm_100a"
     from fa4kernel import gpu
 
     found = gpu.missing()
-    if found is None:
-        return "gpu"
+    if found is None and architecture in (None, gpu.architecture()):
+        return "gpu", gpu.architecture()
     if backend == "gpu":
+        found = found or f"architecture={architecture!r}, and the GPU is {gpu.architecture()}"
         raise ValueError(f"backend='gpu', but {found}; use backend='emulator'")
-    return "emulator"
+    return "emulator", architecture or "sm_100a"

@@ -1,114 +1,109 @@
-"""The kernel on a Blackwell GPU, by PyTorch and the DSL's own compiler and launcher.
+"""Our kernels on a GPU, started by the CUDA driver with the very launch that the emulator runs.
 
-Nobody has run this on a Blackwell GPU yet: what runs the same kernel here is the emulator.
+The Hopper kernel has been run and timed on an H200 (docs/validation/h200.md). Nobody has run the
+Blackwell kernel on a Blackwell GPU yet.
 """
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fa4kernel.forward.config import Config
-from fa4kernel.forward.launch import Plan
-from fa4kernel.operands import is_torch
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from fa4kernel.call import Call
+from fa4kernel.call import Call
+from fa4kernel.device import Gpu, GpuError, Loaded
+from fa4kernel.forward.launch import Arrays
+from fa4kernel.operands import Operand, is_torch
 
-#: Compute capabilities that have tcgen05 as this kernel uses it: B200 and B300.
-CAPABILITIES = ((10, 0), (10, 3))
+#: By compute capability: for which GPU the kernel is compiled. tcgen05 as the Blackwell kernel uses
+#: it is in B200 and B300.
+ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_100a"}
 
 
 def missing() -> str | None:
     """What is missing to run on a GPU, in words; None if nothing is."""
-    for module, extra in (("torch", "torch"), ("cutlass", "fa4sim[kernel]")):
-        if find_spec(module) is None:
-            return f"{module} is not installed: pip install '{extra}'"
-    import torch
-
-    if not torch.cuda.is_available():
-        return "PyTorch finds no CUDA GPU"
-    capability = torch.cuda.get_device_capability()
-    if capability not in CAPABILITIES:
-        name = torch.cuda.get_device_name()
-        return f"the GPU, {name}, has compute capability {capability[0]}.{capability[1]}, not 10.0"
+    try:
+        capability = gpu().capability
+    except OSError:
+        return "there is no CUDA driver"
+    except GpuError as error:
+        return f"the CUDA driver finds no GPU ({error})"
+    if capability not in ARCHITECTURES:
+        known = ", ".join(f"{a}.{b}" for a, b in ARCHITECTURES)
+        return f"the GPU has compute capability {capability[0]}.{capability[1]}, not {known}"
+    if find_spec("cutlass") is None:
+        return "cutlass is not installed: pip install 'fa4sim[kernel]'"
     return None
 
 
-def run(cfg: Config, call: Call) -> tuple[Any, Any]:
-    """Output and LSE, PyTorch tensors on the GPU, or NumPy arrays if the inputs are.
-
-    The work is put on PyTorch's current stream; with tensors on the GPU this returns at once.
-    """
-    import cuda.bindings.driver as cuda
-    import torch
-    from cutlass import Float32, Int32
-
-    from fa4kernel.forward.arguments import Sizes
-
-    device = torch.device("cuda")
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[cfg.dtype]
-    tensors = [_on(device, operand, dtype) for operand in (call.q, call.k, call.v)]
-    shape = (*tensors[0].shape[:-1], tensors[2].shape[-1])
-    out = torch.empty(shape, dtype=dtype, device=device)
-    lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
-    small = [
-        None if each is None else torch.from_numpy(each).to(device)
-        for each in (call.sink, call.cu_seqlens_q, call.cu_seqlens_k)
-    ]
-    plan = Plan.of(cfg, *_shapes(call), call.window)
-    sms = torch.cuda.get_device_properties(device).multi_processor_count
-    compiled = _compiled(cfg, call.problem.head_dim, call.problem.dim_v)
-    compiled(
-        *(_pointer(each) for each in (*tensors, out, lse, *small)),
-        Sizes(*(Int32(number) for number in plan.sizes)),
-        Int32(plan.total_q),
-        Int32(plan.total_k),
-        Float32(call.scale * math.log2(math.e)),
-        Int32(plan.ctas(sms)),
-        cuda.CUstream(torch.cuda.current_stream().cuda_stream),
-    )
-    if is_torch(call.q.array):
-        return out.to(call.q.array.device).to(call.q.array.dtype), lse.to(call.q.array.device)
-    return call.q.result(out.cpu().view(torch.uint16).numpy()), lse.cpu().numpy()
-
-
 @cache
-def _compiled(cfg: Config, head_dim: int, head_dim_v: int) -> Any:
-    """The kernel, compiled for the GPU that is here."""
-    from fa4kernel.forward.kernel import compile_for
-
-    return compile_for(cfg, head_dim, head_dim_v)
+def gpu() -> Gpu:
+    """The GPU of this machine."""
+    return Gpu()
 
 
-def _on(device: Any, operand: Any, dtype: Any) -> Any:
-    """An operand on the GPU, contiguous."""
+def architecture() -> str:
+    """For which GPU kernels are compiled here."""
+    return ARCHITECTURES[gpu().capability]
+
+
+def run(kernel: Any, call: Call) -> tuple[Any, Any]:
+    """Output and LSE, of the caller's library, type and device.
+
+    Args:
+        kernel: has the `ptx`, and `launch(arrays, sms)`.
+        call: tensors on the GPU are used where they are, others are copied there.
+
+    Raises:
+        GpuError: the kernel failed.
+    """
+    if is_torch(call.q.array) and call.q.array.is_cuda:
+        return _in_place(kernel, call)
+    arrays = call.arrays()
+    with Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms)) as loaded:
+        loaded.start()
+        gpu().wait()
+        loaded.download()
+    assert arrays.lse is not None
+    return call.q.result(arrays.o), call.q.like(arrays.lse)
+
+
+def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
+    """With PyTorch's tensors on the GPU: behind what PyTorch has started, and waited for."""
     import torch
 
-    if is_torch(operand.array):
-        return operand.array.to(device, dtype).contiguous()
-    return torch.from_numpy(operand.bits()).view(dtype).to(device)
+    tensors = [_contiguous(operand) for operand in (call.q, call.k, call.v)]
+    device = tensors[0].device
+    out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=tensors[0].dtype, device=device)
+    lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
+    q, k, v, o, logs = shadows = [_shadow(tensor) for tensor in (*tensors, out, lse)]
+    arrays = Arrays(q, k, v, o, logs, call.sink, call.cu_seqlens_q, call.cu_seqlens_k)
+    addresses = {
+        id(shadow): tensor.data_ptr()
+        for shadow, tensor in zip(shadows, (*tensors, out, lse), strict=True)
+    }
+    torch.cuda.current_stream(device).synchronize()
+    with Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms), addresses) as loaded:
+        loaded.start()
+        gpu().wait()
+    return out.to(call.q.array.dtype), lse
 
 
-def _shapes(call: Call) -> tuple[Any, Any, Any, Any, Any]:
-    return (
-        call.q.shape, call.k.shape, call.v.shape, call.cu_seqlens_q, call.cu_seqlens_k,
-    )  # fmt: skip
-
-
-def _pointer(tensor: Any) -> Any:
-    """A typed pointer to a tensor's memory; None stays None."""
-    if tensor is None:
-        return None
+def _contiguous(operand: Operand) -> Any:
+    """A tensor in the kernel's type, its elements in order."""
     import torch
-    from cutlass import AddressSpace, BFloat16, Float16, Float32, Int32
-    from cutlass.cute.runtime import make_ptr
 
-    types = {
-        torch.bfloat16: BFloat16, torch.float16: Float16, torch.float32: Float32,
-        torch.int32: Int32,
-    }  # fmt: skip
-    kind = types[tensor.dtype]
-    return make_ptr(kind, tensor.data_ptr(), AddressSpace.gmem, assumed_align=16)
+    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}[operand.dtype]
+    return operand.array.detach().to(wanted).contiguous()
+
+
+def _shadow(tensor: Any) -> NDArray[Any]:
+    """An array of a tensor's shape and strides, for what asks for these; it has no memory."""
+    dtype = np.dtype(np.float32 if tensor.element_size() == 4 else np.uint16)
+    strides = [stride * dtype.itemsize for stride in tensor.stride()]
+    return np.lib.stride_tricks.as_strided(
+        np.zeros(1, dtype), tuple(tensor.shape), strides, writeable=False
+    )

@@ -19,6 +19,7 @@ _NOT_READY = 600
 _CLUSTER_DIMENSION = 4
 _DYNAMIC_SHARED = 8
 _CLOCK_RATE = 13
+_SMS, _MAJOR, _MINOR = 16, 75, 76
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
 _DTYPES = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32",
@@ -68,6 +69,7 @@ class Gpu:
         self.context = c_void_p()
         self.call("cuDevicePrimaryCtxRetain", byref(self.context), self.device)
         self.call("cuCtxSetCurrent", self.context)
+        self._modules: dict[str, c_void_p] = {}
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the driver and raise what it complains of."""
@@ -85,11 +87,9 @@ class Gpu:
         """Which device and driver these are, and the date."""
         name = ctypes.create_string_buffer(128)
         self.call("cuDeviceGetName", name, c_int(128), self.device)
-        version, clock, major, minor = c_int(), c_int(), c_int(), c_int()
+        version = c_int()
         self.call("cuDriverGetVersion", byref(version))
-        self.call("cuDeviceGetAttribute", byref(clock), c_int(_CLOCK_RATE), self.device)
-        self.call("cuDeviceGetAttribute", byref(major), c_int(75), self.device)
-        self.call("cuDeviceGetAttribute", byref(minor), c_int(76), self.device)
+        major, minor = self.capability
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         try:
             driver = subprocess.run(query, capture_output=True, text=True, timeout=30).stdout
@@ -97,10 +97,10 @@ class Gpu:
             driver = ""
         return {
             "device": name.value.decode(),
-            "architecture": f"sm_{major.value}{minor.value}",
+            "architecture": f"sm_{major}{minor}",
             "driver": driver.strip().splitlines()[0] if driver.strip() else "",
             "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
-            "clock_khz": clock.value,
+            "clock_khz": self.attribute(_CLOCK_RATE),
             "date": time.strftime("%Y-%m-%d"),
         }
 
@@ -122,6 +122,32 @@ class Gpu:
         if code:
             raise Refused(f"{self.error(code)}: {log.value.decode(errors='replace').strip()}")
         return module
+
+    def kept(self, ptx: str) -> c_void_p:
+        """A module, compiled when it is first asked for and kept.
+
+        Raises:
+            Refused: the compiler's complaints.
+        """
+        if ptx not in self._modules:
+            self._modules[ptx] = self.load(ptx)
+        return self._modules[ptx]
+
+    def attribute(self, number: int) -> int:
+        """A number that the driver knows of the device (CUdevice_attribute)."""
+        value = c_int()
+        self.call("cuDeviceGetAttribute", byref(value), c_int(number), self.device)
+        return value.value
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability, as (9, 0)."""
+        return self.attribute(_MAJOR), self.attribute(_MINOR)
+
+    @property
+    def sms(self) -> int:
+        """Multiprocessors."""
+        return self.attribute(_SMS)
 
     def unload(self, module: c_void_p) -> None:
         """Forget a module."""

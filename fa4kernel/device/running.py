@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -35,14 +36,17 @@ class Loaded:
         gpu: where.
         ptx: the module.
         launch: arguments; arrays must be contiguous.
+        addresses: where arrays already are on the device, by their `id`; the others are copied.
     """
 
-    def __init__(self, gpu: Gpu, ptx: str, launch: Launch) -> None:
+    def __init__(
+        self, gpu: Gpu, ptx: str, launch: Launch, addresses: Mapping[int, int] | None = None
+    ) -> None:
         self.gpu, self.launch = gpu, launch
         entry = parse(ptx).entry(launch.entry)
         self._held: dict[int, tuple[int, NDArray[Any]]] = {}
-        self._module = gpu.load(ptx)
-        self._function = gpu.function(self._module, entry.name)
+        self._there = dict(addresses or {})
+        self._function = gpu.function(gpu.kept(ptx), entry.name)
         self._parameters = [
             self._bytes(argument, parameter)
             for parameter, argument in zip(entry.parameters, launch.arguments, strict=True)
@@ -57,11 +61,10 @@ class Loaded:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give module and memory back, unless the kernel failed: nothing works then."""
+        """Give memory back, unless the kernel failed: nothing works then."""
         if error is None:
             for pointer, _ in self._held.values():
                 self.gpu.free(pointer)
-            self.gpu.unload(self._module)
 
     def start(self) -> None:
         """Start the kernel once."""
@@ -103,6 +106,8 @@ class Loaded:
 
     def _address(self, array: NDArray[Any]) -> int:
         """Where an array is on the device; it is copied there when it is first asked for."""
+        if id(array) in self._there:
+            return self._there[id(array)]
         if id(array) not in self._held:
             if not array.flags.c_contiguous:
                 raise ValueError("the GPU's arrays must be contiguous")

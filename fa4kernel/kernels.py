@@ -1,0 +1,87 @@
+"""Which kernel runs a call, the Blackwell or the Hopper one, compiled for what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fa4kernel.call import Call
+from fa4kernel.emulator import Launch
+from fa4kernel.forward import compile as forward_compile
+from fa4kernel.forward import launch as forward_launch
+from fa4kernel.forward.config import Config
+from fa4kernel.forward.design import design_for
+from fa4kernel.forward.launch import Arrays
+from fa4kernel.hopper import compile as hopper_compile
+from fa4kernel.hopper import launch as hopper_launch
+from fa4kernel.hopper.config import Config as HopperConfig
+from fa4kernel.hopper.design import config_for
+from fa4sim.specs import Design, Machine
+
+ARCHITECTURES = ("sm_100a", "sm_90a")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel for a call, not compiled before its `ptx` is asked for.
+
+    Attributes:
+        architecture: "sm_100a" or "sm_90a".
+        design: how it runs the problem.
+        compile: gives the PTX.
+        launch: from arrays and a number of multiprocessors to the launch.
+    """
+
+    architecture: str
+    design: Design | HopperConfig
+    compile: Callable[[], str]
+    launch: Callable[[Arrays, int], Launch]
+
+    @property
+    def ptx(self) -> str:
+        """The compiled kernel; kept in the user's cache directory."""
+        return self.compile()
+
+
+def kernel_for(
+    call: Call, architecture: str, machine: Machine, changes: Mapping[str, Any]
+) -> Kernel:
+    """The kernel that runs a call.
+
+    Args:
+        call: says the problem and the scale.
+        architecture: of the GPU.
+        machine: for whose size the Blackwell kernel's design is chosen.
+        changes: fields of the design: of `fa4sim.specs.Design`, or of
+            :class:`fa4kernel.hopper.config.Config`.
+
+    Raises:
+        ValueError: the kernel does not do what the call asks for, or a wrong field.
+    """
+    if architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise ValueError(f"architecture={architecture!r}: it must be one of {known}")
+    problem = call.problem
+    columns = problem.head_dim, problem.dim_v
+    if architecture == "sm_90a":
+        cfg = config_for(problem, **changes)
+        return Kernel(
+            architecture,
+            cfg,
+            partial(hopper_compile.compile_ptx, cfg, *columns),
+            lambda arrays, sms: hopper_launch.launch(
+                cfg, arrays, softmax_scale=call.scale, window=call.window, sms=sms
+            ),
+        )
+    design = design_for(problem, machine, **changes)
+    blackwell = Config.of(problem, design)
+    return Kernel(
+        architecture,
+        design,
+        partial(forward_compile.compile_ptx, blackwell, *columns),
+        lambda arrays, sms: forward_launch.launch(
+            blackwell, arrays, softmax_scale=call.scale, window=call.window, sms=sms
+        ),
+    )
