@@ -44,12 +44,12 @@ def warps_of(machine: Machine, convoy: Convoy) -> Warps:
     if convoy.mask is None:
         return Warps(slots, WHOLE)
     lone = convoy.lanes_per_warp() == 1
-    if not lone.any():
+    if not np.count_nonzero(lone):
         return Warps(slots, WHOLE)
     lone &= machine.alive.reshape(-1, 32)[slots].sum(axis=1) > 1
     if lone.all():
         return Warps(slots, LONE)
-    return Warps(slots, np.where(lone, LONE, WHOLE) if lone.any() else WHOLE)
+    return Warps(slots, np.where(lone, LONE, WHOLE) if np.count_nonzero(lone) else WHOLE)
 
 
 @dataclass(slots=True)

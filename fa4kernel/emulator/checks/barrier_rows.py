@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fa4kernel.emulator.checks.state import State
 
 
+#: Looks at barriers that are remembered before those are dropped that others have followed.
+MOST_LOOKS = 1024
+
+
 class BarrierRows:
     """The mbarriers of a wave, as the checks see them.
 
@@ -46,6 +50,7 @@ class BarrierRows:
         self.looks = np.zeros((1, 2, warps), np.int32)
         self._looked = np.zeros((1, 2, warps), np.int32)
         self._looks: list[Event] = []
+        self._most_looks = MOST_LOOKS
         self.count_polls = np.zeros(self.clocks.known.shape[1], np.int32)
         shape = self.machine.shape
         #: For each CTA the components of the polls of its warps.
@@ -99,7 +104,7 @@ class BarrierRows:
         for step in range(int((last - first).max()) + 1):
             at = np.minimum(first + step, last)
             found |= self.machine.barriers.phase[ctas * self._slots + at] >= 0
-        return found if found.any() else None
+        return found if np.count_nonzero(found) else None
 
     def _init_component(self, slot: int) -> int:
         """The component of a warp's initialisations; the next is the same through a fence."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.emulator.checks.actors import Entries, entries
-from fa4kernel.emulator.checks.barrier_rows import BarrierRows
+from fa4kernel.emulator.checks.barrier_rows import MOST_LOOKS, BarrierRows
 from fa4kernel.emulator.checks.clocks import LONE, WHOLE, Index, Ints
 from fa4kernel.emulator.checks.hazard import KINDS
 from fa4kernel.emulator.checks.records import Event
@@ -82,7 +82,7 @@ class BarrierChecks(BarrierRows):
         """Arrivals on another CTA's barriers: that CTA must live until they are there."""
         owners = at // self.machine.barriers.slots
         far = owners != self.machine.ctas_of(slots)
-        if far.any():
+        if np.count_nonzero(far):
             lifetime = self.state.lifetime
             columns = self.clocks.own(slots, part)
             lifetime.arrived(rows[far], columns[far], self.clocks.time[slots[far]] - 1)
@@ -99,7 +99,7 @@ class BarrierChecks(BarrierRows):
             which: the party of the event for each entry, if not one after the other.
         """
         late = known < phase
-        if not late.any():
+        if not np.count_nonzero(late):
             return
         for i in np.flatnonzero(late):
             party_of = int(i) if which is None else int(which[i])
@@ -112,7 +112,7 @@ class BarrierChecks(BarrierRows):
         barriers = self.machine.barriers
         number = found.lanes * (count if np.ndim(count) == 0 else count[found.lane])
         sole = (number == barriers.expected[at]) & (barriers.bytes[at] == 0)
-        if sole.any():
+        if np.count_nonzero(sole):
             part, slots = found.part, found.slots
             for which in (WHOLE, LONE):
                 i = np.flatnonzero(sole & ((np.asarray(part) == WHOLE) | (which == LONE)))
@@ -153,7 +153,7 @@ class BarrierChecks(BarrierRows):
                     self._tell("commit-order", rows[i], (None, 0), event, int(i))
             else:
                 self._tell("ambiguous-wait", rows[i], (None, 0), event, int(i))
-        if not through.any():
+        if not np.count_nonzero(through):
             return
         if not through.all():
             rows, slots, goal = rows[through], slots[through], goal[through]
@@ -164,7 +164,7 @@ class BarrierChecks(BarrierRows):
         self._look(rows, slots, part, goal, event, row)
         given = self.given.rows[2 * rows + (phase - 1 & 1)]
         given[goal < 0] = 0
-        if len(row) > 1 and (row[1:] == row[:-1]).any():
+        if len(row) > 1 and np.count_nonzero(row[1:] == row[:-1]):
             for entry in range(len(row)):
                 one = slice(entry, entry + 1)
                 self.clocks.acquire(slots[one], LONE, given[one])
@@ -180,15 +180,26 @@ class BarrierChecks(BarrierRows):
         polls = self.clocks.polls[slots]
         self.count_polls[slots] += 1
         now = self.count_polls[slots]
-        for which in (WHOLE, LONE):
-            i = np.flatnonzero(
-                np.broadcast_to((np.asarray(part) == WHOLE) | (which == LONE), len(slots))
-            )
-            self.clocks.known[which, slots[i], polls[i]] = now[i]
+        known = self.clocks.known
+        known[LONE, slots, polls] = now
+        if isinstance(part, np.ndarray):
+            i = np.flatnonzero(part == WHOLE)
+            known[WHOLE, slots[i], polls[i]] = now[i]
+        elif part == WHOLE:
+            known[WHOLE, slots, polls] = now
         warps = slots // self.machine.shape.ctas
         self.looks[rows, goal & 1, warps] = now
         self._looked[rows, goal & 1, warps] = len(self._looks)
         self._looks.append(event)
+        if len(self._looks) > self._most_looks:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keep of the looks only those that are the last of a warp at a barrier."""
+        kept, places = np.unique(self._looked, return_inverse=True)
+        self._looks = [self._looks[i] for i in kept]
+        self._looked = places.reshape(self._looked.shape).astype(np.int32)
+        self._most_looks = 2 * len(kept) + MOST_LOOKS
 
     def completed(self, index: Index) -> None:
         """Phases complete; the machine has counted them already."""
@@ -198,10 +209,10 @@ class BarrierChecks(BarrierRows):
         given = self.given.rows
         given[keys, component] = given[keys, component - 1] = phase + 1
         looks = self.looks[rows, 1 - parity]
-        if looks.any():
+        if np.count_nonzero(looks):
             known = given[keys[:, None], self._polls[index // self.machine.barriers.slots]]
             late = looks > known
-            if late.any():
+            if np.count_nonzero(late):
                 self._overrun(index, rows, phase, late)
             self.looks[rows, 1 - parity] = 0
         given[2 * rows + 1 - parity] = 0

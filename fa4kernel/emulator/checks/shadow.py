@@ -39,7 +39,7 @@ class Layer:
         """Make the pieces of blocks (flat indices) tell."""
         flat = self.blocks.reshape(-1)
         uniform = flat[blocks] != MIXED
-        if uniform.any():
+        if np.count_nonzero(uniform):
             chosen = blocks[uniform]
             self.pieces.reshape(-1, self.size)[chosen] = flat[chosen][:, None]
             flat[chosen] = MIXED
@@ -156,7 +156,7 @@ def runs(ids: Ids) -> tuple[Index, Ids, Index]:
         at = np.arange(n)
         return at, ids[:, 0], at
     changes = ids[:, 1:] != ids[:, :-1]
-    if not changes.any():
+    if not np.count_nonzero(changes):
         at = np.arange(n)
         return at, ids[:, 0], at * width
     starts = np.ones(ids.shape, np.bool_)

@@ -72,7 +72,7 @@ class TransferChecks:
                 continue
             records = pending[slots]
             under_way = records != 0
-            if under_way.any():
+            if np.count_nonzero(under_way):
                 mine = slots[under_way]
                 self.state.records.close(records[under_way], self.clocks.time[mine], mark)
                 pending[mine] = 0

@@ -47,6 +47,11 @@ class Convoy:
         """Its lanes."""
         return self.hi - self.lo if self.mask is None else int(np.count_nonzero(self.mask))
 
+    @property
+    def warp_count(self) -> int:
+        """How many warps have lanes here."""
+        return (self.hi - self.lo) // 32 if self.mask is None else len(self.warps()[0])
+
     def full_mask(self) -> Mask:
         """The mask, also where all lanes take part; not to be written to."""
         if self.mask is not None:

@@ -75,14 +75,14 @@ class Group:
         sources: for each of them its operands.
         targets: the row each writes.
         alone: the instruction, if it is one that cannot be joined with others.
-        calls: the calls that execute it, by how many pieces each takes (see ``group_binding``).
+        calls: the calls that execute it, by how they are made (see ``group_binding``).
     """
 
     semantics: Semantics
     sources: list[tuple[Source, ...]] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     alone: Instruction | None = None
-    calls: dict[int, list[Any]] = field(default_factory=dict)
+    calls: dict[Any, list[Any]] = field(default_factory=dict)
 
     @property
     def heavy(self) -> bool:

@@ -17,9 +17,10 @@ from fa4kernel.emulator.machine.binding import Step, bind
 from fa4kernel.emulator.machine.fusion import Group, Source
 from fa4kernel.emulator.machine.registers import DTYPES, Array, Registers
 
-#: Values that one call handles at most: more no longer fit the first-level cache.
+#: Values that one call of more than one NumPy call handles at most: of more, what is passed on from
+#: one to the next no longer fits the first-level cache.
 MOST_VALUES = 1 << 13
-#: Lanes up to which a group of cheap functions is worth gathering for one call.
+#: Lanes up to which rows are worth gathering for one NumPy call.
 FEW_LANES = 512
 
 
@@ -29,20 +30,28 @@ def bind_group(
     """The calls that execute a group for lanes ``lo`` to ``hi``; see :func:`binding.bind`."""
     if group.alone is not None:
         return bind(group.alone, group.semantics, registers, lo, hi, mask)
-    most = max(1, MOST_VALUES // (hi - lo))
-    if not group.heavy and hi - lo > FEW_LANES:
-        most = 1
-    most = min(most, len(group.targets))
-    calls = group.calls.get(most)
+    most = max(1, MOST_VALUES // (hi - lo)) if group.heavy else len(group.targets)
+    key = min(most, len(group.targets)), hi - lo <= FEW_LANES
+    calls = group.calls.get(key)
     if calls is None:
-        calls = group.calls[most] = calls_of(group, most)
+        calls = group.calls[key] = calls_of(group, *key)
     return [call.bind(registers, lo, hi, mask) for call in calls]
 
 
-def calls_of(group: Group, most: int) -> list[Call]:
-    """The calls of a group, each for up to ``most`` of its instructions."""
-    parts = [slice(first, first + most) for first in range(0, len(group.targets), most)]
-    return [Call(group, part) for part in parts]
+def calls_of(group: Group, most: int, gather: bool = True) -> list[Call]:
+    """The calls of a group, each for up to ``most`` of its instructions.
+
+    Without ``gather``, cheap ones whose rows would have to be gathered are executed one by one.
+    """
+    calls = []
+    for first in range(0, len(group.targets), most):
+        call = Call(group, slice(first, first + most))
+        if not gather and not group.heavy and call.gathers:
+            last = min(first + most, len(group.targets))
+            calls += [Call(group, slice(i, i + 1)) for i in range(first, last)]
+        else:
+            calls.append(call)
+    return calls
 
 
 class Operand:
@@ -96,6 +105,13 @@ class Call:
         self._rows = span(group.targets[part])
         kinds = semantics.inputs[: len(columns)]
         self._inputs = [Operand(c, k) for c, k in zip(columns, kinds, strict=True)]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether some of its rows are found by no slice."""
+        return any(
+            isinstance(rows, np.ndarray) for rows in (self._rows, *(i.rows for i in self._inputs))
+        )
 
     def bind(self, registers: Registers, lo: int, hi: int, mask: Array | None) -> Step:
         """The call for a range of lanes, of which ``mask`` names those that take part."""

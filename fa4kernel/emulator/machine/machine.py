@@ -239,7 +239,7 @@ class Machine:
             self.mask_buffer(lo, hi)[:] = convoy.mask
         for step in steps:
             step()
-        self.executed += len(item.parts) * len(convoy.warps()[0])
+        self.executed += len(item.parts) * convoy.warp_count
 
     def _guard(self, item: Any, convoy: Convoy) -> Mask | None:
         """Lanes for which the instruction's guard holds; None without a guard."""
@@ -250,7 +250,7 @@ class Machine:
         return ~view if guard.negated else view.copy()
 
     def _branch(self, item: Branch, convoy: Convoy) -> bool:
-        self.executed += len(convoy.warps()[0])
+        self.executed += convoy.warp_count
         if self.most_steps is not None and self.steps > self.most_steps:
             raise EmulationError(
                 f"not done after {self.most_steps:,} steps", item.instruction, "step-limit"
@@ -288,7 +288,7 @@ class Machine:
 
     def _special(self, item: Special, convoy: Convoy) -> bool:
         """Execute; True if the whole convoy goes on."""
-        self.executed += len(convoy.warps()[0])
+        self.executed += convoy.warp_count
         chosen = self._guard(item, convoy)
         if chosen is not None:
             if convoy.mask is not None:

@@ -40,6 +40,7 @@ class NamedBarriers:
         generation: how often each has completed.
         wanted: warps that the first arrival asked for; 0 before it.
         changed: whether a warp has ended since somebody looked.
+        completions: how often any of them has completed.
         came: warps (as slots) that arrived in the generation under way, by CTA and number.
         parties: warps (as slots) that ever made it complete, by CTA and number.
         last: the last arrival, by CTA and number.
@@ -54,6 +55,7 @@ class NamedBarriers:
         self.all_warps = -(-threads // 32)
         self.ctas = shape.ctas
         self.changed = False
+        self.completions = 0
         self.came: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.parties: dict[tuple[int, int], set[int]] = defaultdict(set)
         self.last: dict[tuple[int, int], Arrival] = {}
@@ -97,6 +99,7 @@ class NamedBarriers:
                 self.parties[key].update(self.came.pop(key))
                 self.arrived[cta, number] = self.wanted[cta, number] = 0
                 self.generation[cta, number] += 1
+                self.completions += 1
         return found
 
 
@@ -112,6 +115,10 @@ class Passed(Condition):
     def _of(self, convoy: Convoy) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         slots, _ = convoy.warps()
         return slots, np.searchsorted(self.slots, slots)
+
+    def version(self, machine: Machine) -> int:
+        """Completions of any named barrier."""
+        return machine.named.completions
 
     def ready(self, machine: Machine, convoy: Convoy) -> Mask:
         """Those whose barrier has completed."""
