@@ -153,7 +153,7 @@ def run(
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype,
     )  # fmt: skip
     chosen, architecture = _choose(backend, architecture)
-    kernel = kernel_for(call, architecture, machine, design or {})
+    kernel = kernel_for(call.problem, architecture, machine, design or {})
     made = partial(Result, backend=chosen, problem=call.problem, design=kernel.design)
     if call.is_empty:
         out, lse = call.nothing()

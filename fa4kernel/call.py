@@ -86,17 +86,6 @@ class Call:
         return cls(operands["q"], operands["k"], operands["v"], problem, logits, starts_q, starts_k)
 
     @property
-    def scale(self) -> float:
-        """Of the scores."""
-        given = self.problem.softmax_scale
-        return float(self.problem.head_dim**-0.5 if given is None else given)
-
-    @property
-    def window(self) -> Window:
-        """Keys that a row sees to the left and right of the diagonal."""
-        return (None, 0) if self.problem.causal else self.problem.window or (None, None)
-
-    @property
     def is_empty(self) -> bool:
         """Whether there is no query or no key at all."""
         return 0 in self.q.shape or 0 in self.k.shape

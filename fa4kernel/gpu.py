@@ -23,8 +23,8 @@ from fa4kernel.operands import Operand, is_torch
 ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_100a"}
 
 
-def missing() -> str | None:
-    """What is missing to run on a GPU, in words; None if nothing is."""
+def missing(compiler: bool = True) -> str | None:
+    """What is missing to run on a GPU, with or without a compiler, in words; None if nothing is."""
     try:
         capability = gpu().capability
     except OSError:
@@ -34,7 +34,7 @@ def missing() -> str | None:
     if capability not in ARCHITECTURES:
         known = ", ".join(f"{a}.{b}" for a, b in ARCHITECTURES)
         return f"the GPU has compute capability {capability[0]}.{capability[1]}, not {known}"
-    if find_spec("cutlass") is None:
+    if compiler and find_spec("cutlass") is None:
         return "cutlass is not installed: pip install 'fa4sim[kernel]'"
     return None
 
@@ -79,7 +79,7 @@ def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
     device = tensors[0].device
     out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=tensors[0].dtype, device=device)
     lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
-    q, k, v, o, logs = shadows = [_shadow(tensor) for tensor in (*tensors, out, lse)]
+    q, k, v, o, logs = shadows = [shadow(tensor) for tensor in (*tensors, out, lse)]
     arrays = Arrays(q, k, v, o, logs, call.sink, call.cu_seqlens_q, call.cu_seqlens_k)
     addresses = {
         id(shadow): tensor.data_ptr()
@@ -100,7 +100,7 @@ def _contiguous(operand: Operand) -> Any:
     return operand.array.detach().to(wanted).contiguous()
 
 
-def _shadow(tensor: Any) -> NDArray[Any]:
+def shadow(tensor: Any) -> NDArray[Any]:
     """An array of a tensor's shape and strides, for what asks for these; it has no memory."""
     dtype = np.dtype(np.float32 if tensor.element_size() == 4 else np.uint16)
     strides = [stride * dtype.itemsize for stride in tensor.stride()]

@@ -1,4 +1,4 @@
-"""Which kernel runs a call, the Blackwell or the Hopper one, compiled for what it asks for."""
+"""Which kernel runs a problem, the Blackwell or the Hopper one, compiled for what it asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fa4kernel.call import Call
 from fa4kernel.emulator import Launch
 from fa4kernel.forward import compile as forward_compile
 from fa4kernel.forward import launch as forward_launch
@@ -18,14 +17,14 @@ from fa4kernel.hopper import compile as hopper_compile
 from fa4kernel.hopper import launch as hopper_launch
 from fa4kernel.hopper.config import Config as HopperConfig
 from fa4kernel.hopper.design import config_for
-from fa4sim.specs import Design, Machine
+from fa4sim.specs import Design, Machine, Problem
 
 ARCHITECTURES = ("sm_100a", "sm_90a")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel for a call, not compiled before its `ptx` is asked for.
+    """A kernel for a problem, not compiled before its `ptx` is asked for.
 
     Attributes:
         architecture: "sm_100a" or "sm_90a".
@@ -46,24 +45,28 @@ class Kernel:
 
 
 def kernel_for(
-    call: Call, architecture: str, machine: Machine, changes: Mapping[str, Any]
+    problem: Problem, architecture: str, machine: Machine, changes: Mapping[str, Any]
 ) -> Kernel:
-    """The kernel that runs a call.
+    """The kernel that runs a problem.
 
     Args:
-        call: says the problem and the scale.
+        problem: what to compute.
         architecture: of the GPU.
         machine: for whose size the Blackwell kernel's design is chosen.
         changes: fields of the design: of `fa4sim.specs.Design`, or of
             :class:`fa4kernel.hopper.config.Config`.
 
     Raises:
-        ValueError: the kernel does not do what the call asks for, or a wrong field.
+        ValueError: the kernel does not do what the problem asks for, or a wrong field.
     """
     if architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise ValueError(f"architecture={architecture!r}: it must be one of {known}")
-    problem = call.problem
+    given = problem.softmax_scale
+    how: dict[str, Any] = {
+        "softmax_scale": float(problem.head_dim**-0.5 if given is None else given),
+        "window": (None, 0) if problem.causal else problem.window or (None, None),
+    }
     columns = problem.head_dim, problem.dim_v
     if architecture == "sm_90a":
         cfg = config_for(problem, **changes)
@@ -71,9 +74,7 @@ def kernel_for(
             architecture,
             cfg,
             partial(hopper_compile.compile_ptx, cfg, *columns),
-            lambda arrays, sms: hopper_launch.launch(
-                cfg, arrays, softmax_scale=call.scale, window=call.window, sms=sms
-            ),
+            lambda arrays, sms: hopper_launch.launch(cfg, arrays, sms=sms, **how),
         )
     design = design_for(problem, machine, **changes)
     blackwell = Config.of(problem, design)
@@ -81,7 +82,5 @@ def kernel_for(
         architecture,
         design,
         partial(forward_compile.compile_ptx, blackwell, *columns),
-        lambda arrays, sms: forward_launch.launch(
-            blackwell, arrays, softmax_scale=call.scale, window=call.window, sms=sms
-        ),
+        lambda arrays, sms: forward_launch.launch(blackwell, arrays, sms=sms, **how),
     )

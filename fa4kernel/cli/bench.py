@@ -1,0 +1,110 @@
+"""``fa4kernel bench``: how fast our kernel is on the GPU that is here."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fa4kernel import gpu
+from fa4kernel.bench import kernels, points
+from fa4kernel.bench.measure import BASELINES, measure
+from fa4kernel.kernels import ARCHITECTURES
+from fa4sim.cli.errors import BadInput, refusals
+from fa4sim.cli.options import examples, json_option
+from fa4sim.cli.output import check_target, note, print_json, say, write_whole
+
+
+@click.command(
+    epilog=examples(
+        "fa4kernel bench --points few",
+        "fa4kernel bench --compile-to kernels --architecture sm_90a    on any computer",
+        "fa4kernel bench --kernels kernels -o measured.json            where the GPU is",
+    )
+)
+@click.option(
+    "--points",
+    "which",
+    type=click.Choice(("few", "all")),
+    default="few",
+    show_default=True,
+    help="few: head dim 128, lengths 1k to 16k. all: the grid of docs/validation/h200.md.",
+)
+@click.option("--baseline", "baselines", multiple=True, type=click.Choice(BASELINES),
+              help="PyTorch's backends to measure beside. [default: all]")  # fmt: skip
+@click.option("--seconds", type=float, default=600, show_default=True, help="Stop after so long.")
+@click.option("--kernels", "folder", metavar="FOLDER", help="Take compiled kernels from here.")
+@click.option("--compile-to", "target", metavar="FOLDER", help="Only compile, into this folder.")
+@click.option(
+    "--architecture",
+    type=click.Choice(ARCHITECTURES),
+    help="For --compile-to. [default: that of the GPU here]",
+)
+@click.option("-o", "--out", metavar="FILE.json", help="Write what was measured to this file.")
+@json_option()
+def bench(
+    as_json: bool,
+    which: str,
+    baselines: tuple[str, ...],
+    seconds: float,
+    folder: str | None,
+    target: str | None,
+    architecture: str | None,
+    out: str | None,
+) -> None:
+    """Time our forward kernel on this machine's GPU, beside PyTorch's cuDNN and FlashAttention-2.
+
+    Hopper and Blackwell. Needs PyTorch for CUDA, and the CuTe DSL unless --kernels brings compiled
+    kernels. Clocks are left as they are.
+    """
+    chosen = list(few() if which == "few" else points.grid())
+    found = gpu.missing(compiler=folder is None)
+    if target is not None:
+        if architecture is None and found is not None:
+            raise BadInput(f"{found}; say for which --architecture to compile")
+        with refusals():
+            count = kernels.write(
+                Path(target), chosen, architecture or gpu.architecture(), tell=note
+            )
+        say(f"{count} kernels in {target}")
+        return
+    if found is not None:
+        raise BadInput(f"{found}: there is nothing to measure")
+    if out is not None:
+        check_target(out, (".json",))
+
+    def kernel(point: points.Point) -> tuple[Any, str]:
+        made = kernels.kernel_of(point, gpu.architecture())
+        return made, made.ptx if folder is None else kernels.read(Path(folder), made)
+
+    with refusals():
+        rows = measure(
+            chosen,
+            kernel,
+            baselines or BASELINES,
+            tell=note if as_json else say,
+            until=time.monotonic() + seconds,
+        )
+    facts = {"about": gpu.gpu().about(), "torch": _torch_version(), "points": rows}
+    if out is not None:
+        text = json.dumps(facts, indent=1)
+        write_whole(Path(out), lambda path: path.write_text(text, encoding="utf-8"))
+    if as_json:
+        print_json(facts)
+
+
+def few() -> list[points.Point]:
+    """A first look."""
+    return [
+        points.standard(128, causal, seqlen) for causal in (False, True)
+        for seqlen in (1024, 4096, 16_384)
+    ]  # fmt: skip
+
+
+def _torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
