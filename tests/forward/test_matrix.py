@@ -1,0 +1,49 @@
+"""Our kernel, run in the emulator, computes attention, in whatever order things happen."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'")
+
+from tests.forward import cases
+from tests.forward.running import run, same_under
+
+#: In the fast tests: a pair over several tiles, the uneven ring, tiles whose rows see no key.
+FAST = ("pair-WTR", "single-d192-uneven-ring-WT", "causal-no-key-in-sight")
+CASES = [
+    pytest.param(case, id=f"{group}-{case.name}")
+    for group, members in cases.GROUPS.items()
+    for case in members
+]
+#: A random order, and orders that hold back or hurry who is waited for most.
+SCHEDULES = (1, "delay tma", "hurry tensor", "delay warp 8", "hurry warp 14", "delay tensor seed 3")
+ORDERS = (
+    "pair-WTR", "single-WTR", "causal-WR", "single-d192-uneven-ring-WT", "pair-d192-WT",
+    "causal-d192-persistent-WT", "window-both-R", "packed-4-causal", "odd-3", "varlen",
+    "varlen-empty", "one-tile-T", "stored-by-correction-d192-T", "sink-causal", "two-slots-T",
+    "p-in-one-part",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_few_outputs_are_as_near_to_float64_as_pytorchs(name, seed):
+    assert run(cases.named(name), seed).problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("case", CASES)
+def test_output_is_as_near_to_float64_as_pytorchs(case, seed):
+    assert run(case, seed).problems() == []
+
+
+def test_output_is_the_same_in_a_random_order(seed):
+    assert same_under(cases.named("causal-no-key-in-sight"), seed, (seed % 1000,)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", ORDERS)
+def test_output_does_not_depend_on_the_schedule(name, seed):
+    assert same_under(cases.named(name), seed, SCHEDULES) == []
