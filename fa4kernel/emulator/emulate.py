@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fa4kernel.emulator.checks.global_history import GlobalHistory
 from fa4kernel.emulator.checks.hazard import Hazard
 from fa4kernel.emulator.checks.monitor import Monitor
 from fa4kernel.emulator.checks.reports import Reports
@@ -140,13 +141,16 @@ def emulate(
         at_once = max(1, resident_ctas // parts // launch.cluster_size)
         reports = Reports(replay)
         instructions = steps = 0
+        history: GlobalHistory | None = None
         while pending[part]:
             wave = pending[part].take(at_once)
             machine = Machine(program, launch, memory, wave, order, faithful, pending[part])
             machine.most_steps = most_steps
             watchers = list(lookers)
             if checks != "off":
-                watchers.append(Monitor(machine, reports, strict=strict))
+                monitor = Monitor(machine, reports, strict, history)
+                history = monitor.global_memory.history
+                watchers.append(monitor)
             if watchers:
                 machine.watch(Watchers(*watchers) if lookers else watchers[0])
             for looker in lookers:

@@ -22,6 +22,9 @@ KINDS: dict[str, tuple[str, str]] = {
     "copy-proxy-fence": (
         "advisory", "an async access follows a cp.async copy without a proxy fence between",
     ),
+    "global-race": (
+        "hazard", "two CTAs access the same global memory, one writes, and no flag orders them",
+    ),
     "uninitialised-read": ("hazard", "what is read nobody has written any of"),
     "uninitialised-load": ("advisory", "some of what is read nobody has written"),
     "unset-register": ("advisory", "a register may be read before it is written"),
@@ -73,10 +76,10 @@ class Place:
     """Where in memory: bytes of shared memory, or columns (and lanes) of tensor memory.
 
     Attributes:
-        space: "shared", "tensor", "mbarrier" or "named barrier".
-        cta: whose.
+        space: "shared", "tensor", "global", "mbarrier" or "named barrier".
+        cta: whose; -1 for global memory.
         first, last: bytes or columns, both included; the offset or number of a barrier.
-        name: what the program calls it, if known.
+        name: what the program calls it, if known; of global memory the argument.
 
     >>> print(Place("shared", 0, 1024, 1151))
     shared bytes 0x400 to 0x47f of CTA 0
@@ -90,6 +93,8 @@ class Place:
 
     def __str__(self) -> str:
         name = f" ({self.name})" if self.name else ""
+        if self.space == "global":
+            return f"bytes {self.first:#x} to {self.last:#x} of {self.name}"
         if self.space == "shared":
             where = f"shared bytes {self.first:#x} to {self.last:#x}"
         elif self.space == "tensor":

@@ -31,6 +31,8 @@ class Monitor(ThreadEvents):
         """Bulk copies into shared memory start."""
         self.tensor.flush()
         self.copies.loads_issued(convoy, loads)
+        for load in loads:
+            self.global_memory.loaded(load)
 
     def loads_done(self, loads: Sequence[Load]) -> None:
         """They have written, and are about to signal."""
@@ -41,6 +43,7 @@ class Monitor(ThreadEvents):
         """A bulk copy out of shared memory starts."""
         self.tensor.flush()
         self.copies.store_issued(convoy, store)
+        self.global_memory.stored(store)
 
     def store_read(self, store: Store) -> None:
         """It has read its source; its thread does not know that yet."""
@@ -58,6 +61,7 @@ class Monitor(ThreadEvents):
         """``cp.async`` copies start."""
         self.tensor.flush()
         self.cp_async.issued(convoy, copy)
+        self.global_memory.copied(copy)
 
     def copy_done(self, copy: Copy) -> None:
         """They have written; nobody knows that yet."""

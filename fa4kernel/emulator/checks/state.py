@@ -20,6 +20,8 @@ from fa4kernel.emulator.checks.footprints import (
     SHARED_BLOCK,
     TENSOR_BLOCK,
 )
+from fa4kernel.emulator.checks.global_checks import GlobalChecks, history_of
+from fa4kernel.emulator.checks.global_history import GlobalHistory
 from fa4kernel.emulator.checks.hazard import KINDS, Hazard, Party, Place
 from fa4kernel.emulator.checks.lifetime import LifetimeChecks
 from fa4kernel.emulator.checks.records import Event, Records
@@ -44,9 +46,13 @@ class State:
         machine: the wave of clusters to watch.
         reports: where hazards go; several waves may share it.
         strict: whether to tell where only hardware's habits, not the manual, make it right.
+        history: what earlier waves did with global memory.
     """
 
-    def __init__(self, machine: Machine, reports: Reports, strict: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, reports: Reports, strict: bool = False,
+        history: GlobalHistory | None = None,
+    ) -> None:  # fmt: skip
         self.machine = machine
         self.reports = reports
         self.strict = strict
@@ -70,6 +76,7 @@ class State:
         self.flags = FlagChecks(self)
         self.fences = FenceChecks(self)
         self.tensor_fences = TensorFences(self)
+        self.global_memory = GlobalChecks(machine, reports, history or history_of(machine))
         #: Who acts right now on a barrier.
         self.acting: tuple[Event, int] | None = None
         if strict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,27 @@ class ThreadEvents(State):
         if event.strong:
             found = entries(self.machine, convoy, start)
             self.flags.access(found, start[found.lane], write, instruction)
+
+    def global_access(
+        self, lanes: Index, addresses: NDArray[np.int64], size: int, write: bool,
+        instruction: Instruction,
+    ) -> None:  # fmt: skip
+        """Loads and atomics of threads in global memory."""
+        self.global_memory.access(lanes, addresses, size, write, instruction)
+
+    def global_store(
+        self, lanes: Index, addresses: NDArray[np.int64], values: Sequence[NDArray[Any]],
+        instruction: Instruction,
+    ) -> None:  # fmt: skip
+        """Threads are about to store these values, each behind the last one."""
+        self.global_memory.storing(addresses, values, instruction)
+
+    def global_stored(
+        self, lanes: Index, addresses: NDArray[np.int64], values: Sequence[NDArray[Any]],
+        instruction: Instruction,
+    ) -> None:  # fmt: skip
+        """They have."""
+        self.global_memory.stored_by_threads(lanes, addresses, values, instruction)
 
     # --- mbarriers -------------------------------------------------------------------------
 

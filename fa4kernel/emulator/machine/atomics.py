@@ -164,6 +164,8 @@ def decode_atom(instruction: Instruction, context: Context) -> Handler:
             owners = machine.cta_at(lanes // 32 % machine.shape.ctas, addresses >> RANK_SHIFT)
             where = addresses & ((1 << RANK_SHIFT) - 1)
             machine.monitor.shared_access(convoy, lanes, owners, where, total, True, instruction)
+        if space == "global" and machine.monitor is not None:
+            machine.monitor.global_access(lanes, addresses, total, True, instruction)
         for i in range(count):
             given = [s[i](machine.registers, lanes).astype(raw, copy=False).view(dtype)
                      for s in sources]  # fmt: skip

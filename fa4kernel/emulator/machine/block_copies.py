@@ -246,6 +246,7 @@ def _store(instruction: Instruction, context: Context, combine: Combine | None) 
             store = Store(
                 None, (), lane // 32 % machine.shape.ctas, int(origins[i]), lane, instruction,
                 reduce, writer(memory, mask), int(sizes[i]),
+                block=memory if masks is None else None,
             )  # fmt: skip
             start_store(machine, convoy, store)
         return None

@@ -75,7 +75,8 @@ class Load:
 class Store:
     """A copy out of shared memory; ``reduce`` combines it with what is there.
 
-    ``scatter``: into four rows of the tensor (``.tile::scatter4``).
+    ``scatter``: into four rows of the tensor (``.tile::scatter4``). ``block``: the memory that a
+    plain block goes to, all of it.
     """
 
     tensor_map: TensorMap | None
@@ -90,6 +91,7 @@ class Store:
     data: NDArray[np.uint8] | None = None
     note: Any = None
     scatter: bool = False
+    block: NDArray[np.uint8] | None = None
 
     @property
     def bytes(self) -> int:

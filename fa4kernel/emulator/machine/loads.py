@@ -56,6 +56,8 @@ def decode_ld(instruction: Instruction, context: Context) -> Handler:
             column = values[:, i] if kind == "b128" else values[:, i].astype(DTYPES[into])
             spread(machine, convoy, target, into, column)
         monitor = machine.monitor
+        if monitor is not None and space == "global":
+            monitor.global_access(lanes, addresses, total, False, instruction)
         if monitor is not None and space.startswith("shared"):
             ctas = lanes // 32 % machine.shape.ctas
             where = machine.cta_at(ctas, addresses >> RANK_SHIFT)
@@ -169,8 +171,13 @@ def decode_st(instruction: Instruction, context: Context) -> Handler:
         columns = [v(machine.registers, lanes).astype(raw, copy=False) for v in values]
         if space == "global":
             check_aligned(addresses, total, instruction)
+            monitor = machine.monitor
+            if monitor is not None:
+                monitor.global_store(lanes, addresses, columns, instruction)
             for i, column in enumerate(columns):
                 machine.memory.store(addresses + i * size, column, instruction)
+            if monitor is not None:
+                monitor.global_stored(lanes, addresses, columns, instruction)
             return None
         if space == "param":
             raise EmulationError("parameters are read-only", instruction, "read-only")

@@ -6,12 +6,13 @@ import pytest
 
 from fa4kernel.emulator.checks import KINDS
 from tests.emulator.checks.cases_barriers import BARRIERS
+from tests.emulator.checks.cases_global import GLOBAL
 from tests.emulator.checks.cases_lifetime import LIFETIME
 from tests.emulator.checks.cases_tensor import ADVISORIES, TENSOR
 from tests.emulator.checks.cases_threads import THREADS
 from tests.emulator.checks.twins import Twin
 
-TWINS = {**THREADS, **BARRIERS, **TENSOR, **LIFETIME, **ADVISORIES}
+TWINS = {**THREADS, **BARRIERS, **TENSOR, **LIFETIME, **GLOBAL, **ADVISORIES}
 every = pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
 
 

@@ -39,15 +39,16 @@ SUBJECTS: dict[str, tuple[str, str, Mapping[str, Any]]] = {
     ),
     "varlen": (
         "sequences of different lengths, one empty tile", "varlen",
-        {"kv_heads": 1, "seqlens_q": (300, 17), "seqlens_k": (300, 250)},
+        {"kv_heads": 1, "seqlens_q": (300, 17), "seqlens_k": (130, 250)},
     ),
     "decode": ("one token, one Q tile", "decode", {"kv_heads": 1}),
     "split": (
         "keys split over CTAs, and the kernel that combines", "split",
-        {"seqlens_q": (1,), "seqlens_k": (1500,)},
+        {"seqlens_q": (1,), "seqlens_k": (700,), "splits": 2},
     ),
     "split-varlen-static": (
-        "split keys of sequences of different lengths", "split-varlen-static", {},
+        "split keys of two sequences of different lengths", "split-varlen-static",
+        {"seqlens_q": (10, 300), "seqlens_k": (300, 150), "splits": 2},
     ),
     "page-1": (
         "keys in pages of 1, by cp.async", "page-1",
