@@ -75,6 +75,8 @@ class Arguments(NamedTuple):
     sizes: Sizes
     total_q: Int32  # rows of a head in `lse`
     scale_log2: Float32  # of the scores, times log2(e)
+    stamps: Any = None  # pointer to int32, where a traced kernel writes the clock
+    stamp_turns: Any = None  # how many blocks of a CTA there is room for
 
 
 def tile_layout(dtype: Any, rows: int, columns: int) -> Any:

@@ -11,6 +11,16 @@ ROWS = 64  # of Q for each consumer: what one wgmma multiplies
 SMALL_BYTES = 1024  # barriers
 ALIGNMENT = 1024  # of tiles: the pattern of the widest swizzle repeats so often
 
+#: Phases whose end a traced kernel writes down. Of a consumer, for each block: it has begun, K is
+#: there, its turn has come, Q K and P V (of the block before) are started, V is there, S is
+#: complete, the softmax is done, O is complete, P is ready; for a tile's last block also: V is
+#: there, O is complete, O is on its way. Of the load warp: K's slot is free, K is asked for, V's
+#: slot is free, V is asked for.
+STAMPS = (
+    "begin", "K", "turn", "QK", "V", "PV", "S", "softmax", "O", "P", "last V", "last O", "stored",
+)  # fmt: skip
+LOAD_STAMPS = {"K free": 0, "K asked": 1, "V free": 2, "V asked": 3}
+
 
 @dataclass(frozen=True)
 class Config:
@@ -21,7 +31,8 @@ class Config:
     beside the softmax of this one. With `ping_pong`, consumers take turns at the tensor core.
     `registers` are those of a consumer thread, and of a producer thread. `group` query heads share
     a K/V head. A window bounds the side of `window_left` or `window_right`; causal is the latter
-    with no key to the right.
+    with no key to the right. With `trace` the kernel writes down when each phase ended, see
+    `STAMPS`.
 
     Raises:
         ValueError: the kernel has no such form.
@@ -45,6 +56,7 @@ class Config:
     ping_pong: bool = True
     scheduler: str = "static_persistent"
     registers: tuple[int, int] = (240, 24)
+    trace: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "registers", tuple(self.registers))

@@ -21,8 +21,9 @@ from fa4kernel.forward.memory import element_type
 from fa4kernel.forward.softmax import limits
 from fa4kernel.hopper import output, rows
 from fa4kernel.hopper.barriers import Barriers, scheduler_arrive, scheduler_sync
-from fa4kernel.hopper.config import ROWS, Config
+from fa4kernel.hopper.config import ROWS, STAMPS, Config
 from fa4kernel.hopper.memory import SharedMemory
+from fa4kernel.hopper.stamps import stamp
 from fa4kernel.hopper.tensor_core import Products, wait
 
 INFINITY = float("inf")
@@ -41,6 +42,12 @@ class Place:
     products: Products
     probabilities: Any  # registers
     output: Any
+    stamps: Any  # where to write the clock
+
+    def stamp(self, turn: Any, what: str) -> None:
+        """Write down that a phase has ended."""
+        actor = 1 + self.consumer
+        stamp(self.cfg, self.stamps, actor, self.thread, turn, STAMPS.index(what))
 
 
 class State(NamedTuple):
@@ -67,7 +74,7 @@ def run(
     products = Products(cfg, thread)
     me = Place(
         cfg, memory, barriers, consumer, thread, a.scale_log2, products, products.probabilities(),
-        products.output(),
+        products.output(), (a.stamps, a.stamp_turns, 1 + cfg.consumers),
     )  # fmt: skip
     if cutlass.const_expr(cfg.ping_pong):
         if consumer == cfg.consumers - 1:
@@ -93,6 +100,7 @@ def run(
         last_product(me, now.turn - 1, tile.blocks > 1)
         turn = now.turn
         output.finish(me, a, tile, token, now)
+        me.stamp(turn - 1, "stored")
 
 
 @cute.jit
@@ -100,15 +108,23 @@ def first_step(me: Place, now: State, sights: Any) -> State:
     """S and softmax of a tile's first block."""
     cfg, barriers = me.cfg, me.barriers
     slot, wrap = now.turn % cfg.kv_stages, now.turn // cfg.kv_stages
+    turn = now.turn
     scores = me.products.scores()
+    me.stamp(turn, "begin")
     barriers.load_K_full.wait(slot, wrap)
+    me.stamp(turn, "K")
     take_turn(me)
+    me.stamp(turn, "turn")
     me.products.qk(scores, me.memory.q(me.consumer), me.memory.k(slot))
     pass_turn(me)
+    me.stamp(turn, "QK")
     wait(0)
     free(barriers.load_K_empty, slot)
+    me.stamp(turn, "S")
     now, _ = softmax(me, now, scores, sights, True, True)
+    me.stamp(turn, "softmax")
     keep(me, scores)
+    me.stamp(turn, "P")
     return now
 
 
@@ -116,26 +132,36 @@ def first_step(me: Place, now: State, sights: Any) -> State:
 def step(me: Place, now: State, sights: Any, first: Int32, masked: Constexpr) -> State:
     """S and softmax of a block, and O += P V of the block before."""
     cfg, barriers = me.cfg, me.barriers
-    before = now.turn - 1
-    slot, wrap = now.turn % cfg.kv_stages, now.turn // cfg.kv_stages
+    turn, before = now.turn, now.turn - 1
+    slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     v_slot, v_wrap = before % cfg.kv_stages, before // cfg.kv_stages
     more = now.block + 1 < first
     scores = me.products.scores()
+    me.stamp(turn, "begin")
     barriers.load_K_full.wait(slot, wrap)
+    me.stamp(turn, "K")
     take_turn(me)
+    me.stamp(turn, "turn")
     me.products.qk(scores, me.memory.q(me.consumer), me.memory.k(slot))
+    me.stamp(turn, "QK")
     if cutlass.const_expr(not cfg.overlap):
         wait(0)
     barriers.load_V_full.wait(v_slot, v_wrap)
+    me.stamp(turn, "V")
     me.products.pv(me.output, me.probabilities, me.memory.v(v_slot), more)
     pass_turn(me)
+    me.stamp(turn, "PV")
     wait(1 if cutlass.const_expr(cfg.overlap) else 0)
     free(barriers.load_K_empty, slot)
+    me.stamp(turn, "S")
     now, factors = softmax(me, now, scores, sights, masked, False)
+    me.stamp(turn, "softmax")
     wait(0)
     free(barriers.load_V_empty, v_slot)
+    me.stamp(turn, "O")
     rows.scale_rows(me.output, factors)
     keep(me, scores)
+    me.stamp(turn, "P")
     return now
 
 
@@ -145,9 +171,11 @@ def last_product(me: Place, turn: Int32, more: Any) -> None:
     cfg, barriers = me.cfg, me.barriers
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     barriers.load_V_full.wait(slot, wrap)
+    me.stamp(turn, "last V")
     me.products.pv(me.output, me.probabilities, me.memory.v(slot), more)
     wait(0)
     free(barriers.load_V_empty, slot)
+    me.stamp(turn, "last O")
 
 
 @cute.jit

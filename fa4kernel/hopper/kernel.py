@@ -73,6 +73,8 @@ def forward(
     v: cute.Pointer,
     o: cute.Pointer,
     lse: Any,
+    stamps: Any,
+    stamp_turns: Any,
     sizes: Sizes,
     total_q: Int32,
     total_k: Int32,
@@ -97,7 +99,7 @@ def forward(
     )
     arguments = Arguments(
         *(moved[0], moved[1], moved[2], moved[3]), None, lse, None, None, None, sizes, total_q,
-        scale_log2,
+        scale_log2, stamps, stamp_turns,
     )  # fmt: skip
     hopper_kernel(arguments, cfg).launch(
         grid=(ctas, 1, 1),
@@ -124,6 +126,8 @@ def compile_for(cfg: Config, columns: int, columns_v: int) -> Any:
         forward,
         *(pointer(element_type(cfg)) for _ in "qkvo"),
         pointer(Float32, cfg.lse),
+        pointer(Int32, cfg.trace),
+        one if cfg.trace else None,
         Sizes(*(one for _ in Sizes._fields)),
         one,
         one,

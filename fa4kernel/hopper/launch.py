@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fa4kernel.emulator import Launch
 from fa4kernel.forward.launch import Arrays, Plan, moved
@@ -19,6 +20,7 @@ def launch(
     softmax_scale: float,
     window: tuple[int | None, int | None] = (None, None),
     sms: int = 132,
+    stamps: NDArray[np.int32] | None = None,
 ) -> Launch:
     """The launch that computes `arrays.o` and `arrays.lse`.
 
@@ -28,6 +30,7 @@ def launch(
         softmax_scale: of the scores.
         window: keys to the left and right of the diagonal; causal is (None, 0).
         sms: multiprocessors of the GPU: as many CTAs stay and work on tile after tile.
+        stamps: (CTAs, 1 + consumers, blocks of a CTA, len(STAMPS)), for a kernel with `trace`.
     """
     plan = Plan.of(cfg, arrays.q.shape, arrays.k.shape, arrays.v.shape, None, None, window)
     arguments: list[Any] = []
@@ -42,6 +45,9 @@ def launch(
         arguments.append(arrays.lse)
     arguments += [np.int32(number) for number in (*plan.sizes, plan.total_q)]
     arguments.append(np.float32(softmax_scale * math.log2(math.e)))
+    if cfg.trace:
+        assert stamps is not None, "a kernel with trace needs a place for the stamps"
+        arguments += [stamps, np.int32(stamps.shape[2])]
     return Launch(
         grid=(plan.ctas(sms), 1, 1),
         block=(cfg.threads, 1, 1),

@@ -16,8 +16,9 @@ from fa4kernel.forward import tiles
 from fa4kernel.forward.arguments import Arguments
 from fa4kernel.forward.memory import element_type
 from fa4kernel.hopper.barriers import Barriers
-from fa4kernel.hopper.config import ROWS
+from fa4kernel.hopper.config import LOAD_STAMPS, ROWS
 from fa4kernel.hopper.memory import SharedMemory
+from fa4kernel.hopper.stamps import stamp
 
 
 @cute.jit
@@ -80,9 +81,11 @@ def load_k(
     """Wait until the slot whose turn it is has been read, and ask TMA to fill it with K."""
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     barriers.load_K_empty.wait_previous(slot, wrap)
+    mark(cfg, a, turn, "K free")
     barriers.load_K_full.expect(slot, cfg.k_bytes)
     target, source = a.k.split(a.k.place(memory.k(slot), element_type(cfg)), boxes)
     cute.copy(a.k.copy, source[None, block], target, tma_bar_ptr=barriers.load_K_full.at(slot))
+    mark(cfg, a, turn, "K asked")
 
 
 @cute.jit
@@ -98,6 +101,15 @@ def load_v(
     """Wait until the slot whose turn it is has been read, and ask TMA to fill it with V."""
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     barriers.load_V_empty.wait_previous(slot, wrap)
+    mark(cfg, a, turn, "V free")
     barriers.load_V_full.expect(slot, cfg.v_bytes)
     target, source = a.v.split(a.v.place(memory.v(slot), element_type(cfg)), boxes)
     cute.copy(a.v.copy, source[None, block], target, tma_bar_ptr=barriers.load_V_full.at(slot))
+    mark(cfg, a, turn, "V asked")
+
+
+def mark(cfg: Any, a: Arguments, turn: Any, what: str) -> None:
+    """Write down that a phase has ended."""
+    thread, _, _ = cute.arch.thread_idx()
+    stamps = a.stamps, a.stamp_turns, 1 + cfg.consumers
+    stamp(cfg, stamps, 0, thread, turn, LOAD_STAMPS[what])
