@@ -12,7 +12,7 @@ import click
 import fa4kernel
 from fa4kernel.crosscheck.cases import CASES, SMS, Case
 from fa4kernel.crosscheck.check import KERNELS, Crosscheck, crosscheck
-from fa4kernel.crosscheck.official import Unavailable
+from fa4kernel.crosscheck.kernel import Unavailable
 from fa4kernel.crosscheck.page import COMMAND, PAGE, page
 from fa4kernel.emulator.errors import EmulationError
 from fa4sim.cli import options
@@ -55,11 +55,17 @@ MOST_STEPS = 2000
 @options.seed_option()
 @options.break_option()
 @click.option(
+    "--costs/--no-costs",
+    default=True,
+    show_default=True,
+    help="Also compare the cost model: the kernel runs on longer problems, most of the time.",
+)
+@click.option(
     "--write", is_flag=True, help=f"Run the page's problems and write {PAGE}, in this repository."
 )
 @options.json_option()
 def command(
-    as_json: bool, against: str | None, sms: int, seed: int, write: bool, **given: Any
+    as_json: bool, against: str | None, sms: int, seed: int, costs: bool, write: bool, **given: Any
 ) -> None:
     """Hold the simulator against a compiled kernel, on one problem.
 
@@ -75,7 +81,12 @@ def command(
     with _broken(), refusals():
         _check_size(setup)
         verdict = crosscheck(
-            setup.problem, setup.design, setup.machine, against=against or KERNELS[0], seed=seed
+            setup.problem,
+            setup.design,
+            setup.machine,
+            against=against or KERNELS[0],
+            seed=seed,
+            costs=costs,
         )
     if not as_json:
         say(f"{verdict.kernel}: {problem_words(setup.problem)}")

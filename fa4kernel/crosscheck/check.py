@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from fa4kernel.crosscheck.accepted import without
 from fa4kernel.crosscheck.barriers import compare_barriers
+from fa4kernel.crosscheck.costs import compare_costs
 from fa4kernel.crosscheck.emulated import Emulated, emulated
 from fa4kernel.crosscheck.inputs import Inputs, draw
-from fa4kernel.crosscheck.kernel import Kernel
+from fa4kernel.crosscheck.kernel import Kernel, Unavailable
 from fa4kernel.crosscheck.lives import compare_lives
 from fa4kernel.crosscheck.mix import compare_mix
 from fa4kernel.crosscheck.numerics import Result, compare_numerics
@@ -63,12 +65,14 @@ def kernel_of(
     """The description of a kernel on a problem.
 
     Raises:
-        fa4kernel.crosscheck.official.Unavailable: it cannot be compiled here.
+        fa4kernel.crosscheck.kernel.Unavailable: it cannot be compiled here.
         ValueError: there is no such kernel, or the problem is not covered.
     """
     if against not in KERNELS:
         raise ValueError(f"against={against!r}: give one of {', '.join(KERNELS)}")
     if against == "ours":
+        if find_spec("cutlass") is None:
+            raise Unavailable("our kernel needs the CuTe DSL: pip install 'fa4sim[kernel]'")
         from fa4kernel.crosscheck.ours import ours
 
         return ours(problem, design, machine, inputs)
@@ -85,6 +89,7 @@ def crosscheck(
     against: str = "official",
     seed: int = 0,
     rising: bool = True,
+    costs: bool = True,
 ) -> Crosscheck:
     """Run a problem through simulator and kernel and compare.
 
@@ -94,6 +99,7 @@ def crosscheck(
         machine: its SMs share the tiles on both sides.
         against: which kernel.
         seed: of the values.
+        costs: also compare the cost model, which measures the kernel on longer problems.
         rising: let scores grow towards the keys that come last, so that O is rescaled.
 
     Raises:
@@ -109,6 +115,8 @@ def crosscheck(
     own = simulated(problem, design, machine, given, inputs.sink)
     fed = simulated(problem, design, machine, given, inputs.sink, run.record.scores)
     parts = compare(kernel, inputs, own, fed, run)
+    if costs:
+        parts.append(compare_costs(against, problem, design, machine))
     hazards = [f"{kernel.name}: {hazard}" for hazard in run.hazards]
     hazards += [f"simulator: {hazard}" for hazard in fed.hazards]
     wall_s = time.perf_counter() - started

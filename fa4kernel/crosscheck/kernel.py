@@ -21,6 +21,10 @@ from fa4sim.specs import Design, Problem
 Floats = NDArray[np.float32]
 
 
+class Unavailable(RuntimeError):
+    """A kernel cannot be compiled here; the message says what to install."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One kernel on one problem.

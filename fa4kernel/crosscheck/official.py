@@ -6,7 +6,7 @@ from typing import cast
 
 from fa4kernel.crosscheck.calls import bits, check, padded
 from fa4kernel.crosscheck.inputs import Inputs
-from fa4kernel.crosscheck.kernel import Floats, Kernel
+from fa4kernel.crosscheck.kernel import Floats, Kernel, Unavailable
 from fa4kernel.crosscheck.tensors import Tensors
 from fa4kernel.official.compile import compiled, missing
 from fa4kernel.official.launches import launches
@@ -14,10 +14,6 @@ from fa4kernel.official.problem import Problem as Arguments
 from fa4kernel.official.variant import DType, Rows, Variant
 from fa4sim.numerics import to_bits16
 from fa4sim.specs import Design, Machine, Problem
-
-
-class Unavailable(RuntimeError):
-    """The kernel cannot be compiled here; the message says what to install."""
 
 
 def official(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> Kernel:

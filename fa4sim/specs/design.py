@@ -12,7 +12,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from fa4sim.specs.checks import quoted
+from fa4sim.specs.checks import quoted, whole_between
 from fa4sim.specs.faults import Fault
 from fa4sim.specs.limits import (
     FRAGMENT,
@@ -59,7 +59,9 @@ class Design:
     off, all exponentials come first, as the source says. Where O shares Q's memory
     (``overlap_o_q``), ``one_m_block`` says that one work tile holds all queries of a head, which
     the kernel guards like a persistent CTA, whatever the scheduler. ``max_offset`` scales P up by
-    a power of two, to use more of the range of FP8.
+    a power of two, to use more of the range of FP8. ``softmax_overhead_slots`` are the issue slots
+    of a softmax step that are neither arithmetic on scores nor statistics: addresses, the loop,
+    barriers, as the compiler leaves them.
 
     Raises ``ValueError`` for a value outside what the kernel allows, quoting it.
 
@@ -95,11 +97,12 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     p_first_columns: int = 96
     p_store_early: bool = True
     max_offset: int = 0
+    softmax_overhead_slots: int = 38
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
         for spec in dataclasses.fields(self):
-            object.__setattr__(self, spec.name, checked_field(spec.name, getattr(self, spec.name)))
+            object.__setattr__(self, spec.name, _checked(spec.name, getattr(self, spec.name)))
         if self.p_first_columns > self.tile_n:
             some = ", ".join(str(c) for c in range(FRAGMENT, self.tile_n + 1, FRAGMENT))
             raise ValueError(
@@ -342,7 +345,13 @@ def _known(changes: dict[str, Any]) -> dict[str, Any]:
     for name in changes:
         if name not in known:
             raise ValueError(f"a design has no field {name!r}; it has {', '.join(sorted(known))}")
-    return {name: checked_field(name, value) for name, value in changes.items()}
+    return {name: _checked(name, value) for name, value in changes.items()}
+
+
+def _checked(name: str, value: object) -> Any:
+    if name == "softmax_overhead_slots":
+        return whole_between(name, value, 0, 1000, "a whole step is about 500 of them")
+    return checked_field(name, value)
 
 
 def _ring(

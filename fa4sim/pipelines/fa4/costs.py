@@ -177,7 +177,9 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
         store_latency=machine.tmem_store_latency_cycles,
         store_issue=2,
         row_sum=tuple(group(n // 4, fma=fma) for fma in sum_fma),
-        overhead=group(38, alu=26),
+        overhead=group(
+            design.softmax_overhead_slots, alu=round(design.softmax_overhead_slots * 26 / 38)
+        ),
     )
 
 
