@@ -1,6 +1,6 @@
-"""Measure how fast the simulator is and write `docs/benchmarks.md`.
+"""Measure how fast the simulator and the emulator are and write `docs/benchmarks.md`.
 
-python -m benchmarks.run                     # everything; one to two minutes on two cores
+python -m benchmarks.run                     # everything; some minutes on two cores
 python -m benchmarks.run --only demo         # one measurement, its page to stdout
 python -m benchmarks.run -o elsewhere.md     # another file
 """
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.emulator import against_triton, memory, single
 from benchmarks.speed import demo, events, exact, imports, large, machine, perfetto, tile
 from benchmarks.speed.measurement import Measurement
 from benchmarks.speed.page import page
@@ -31,6 +32,9 @@ MEASUREMENTS: Mapping[str, Callable[[], Measurement]] = {
     "perfetto": perfetto.measure,
     "exact": exact.measure,
     "large": large.measure,
+    "official": against_triton.measure,
+    "emulator": single.measure,
+    "memory": memory.measure,
 }
 
 
@@ -38,7 +42,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command's options. A file that cannot be written is refused before anything is run."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.run",
-        description="Measure how fast the simulator is and write the page that says so.",
+        description="Measure how fast the simulator and the emulator are, and write the page that "
+        "says so.",
         epilog="Targets that are missed are published and are no failure of the command.",
     )
     parser.add_argument(

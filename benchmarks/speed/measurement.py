@@ -14,7 +14,8 @@ class Figure:
 
     `values` has one entry per repeat, in `unit`; the median counts. `wanted` is the largest value
     that meets the target, or the smallest if `at_least` is set. `wall_s` is how long a person
-    waits for it, one entry per repeat, in seconds; empty where nobody waits.
+    waits for it, one entry per repeat, in seconds; empty where nobody waits. ``reason`` tells, if
+    the target is missed, why, and what would reach it.
 
     >>> figure = Figure("import", "s", (0.2, 0.4, 0.3), wanted=0.25)
     >>> figure.value, figure.met
@@ -27,6 +28,7 @@ class Figure:
     wanted: float
     at_least: bool = False
     wall_s: tuple[float, ...] = ()
+    reason: str = ""
 
     @property
     def value(self) -> float:

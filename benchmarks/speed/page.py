@@ -8,9 +8,10 @@ from benchmarks.speed.measurement import Figure, Measurement
 from benchmarks.speed.words import SIGNS, median, shown, spread
 
 HEAD = """\
-# How fast the simulator is
+# How fast the simulator and the emulator are
 
-How long fa4sim itself takes, against the targets set for it.
+How long fa4sim and the PTX emulator (`fa4kernel.emulator`) themselves take, against the targets set
+for them.
 
 <!-- Written by `python -m benchmarks.run`; do not edit. -->
 """
@@ -25,7 +26,7 @@ TIMES = (
 )
 
 AGAIN = """\
-To measure again (a minute or two; `--only NAME` for one measurement, `--help` for the rest):
+To measure again (some minutes; `--only NAME` for one measurement, `--help` for the rest):
 
 ```sh
 make bench
@@ -39,6 +40,7 @@ def page(machine: Mapping[str, str], measurements: Sequence[Measurement]) -> str
     parts = [HEAD, table(("", ""), machine.items())]
     if figures:
         parts += ["## Targets\n", summary(figures) + "\n", targets(figures)]
+        parts += [f"- Missed: {f.what}. {f.reason}\n" for f in figures if f.reason and not f.met]
     parts += [TIMES, AGAIN, "## How each is measured\n"]
     for measurement in measurements:
         parts += [f"### {measurement.title}\n", measurement.how + "\n"]

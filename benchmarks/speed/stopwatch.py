@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -38,18 +38,21 @@ def timed(action: Callable[[], T]) -> tuple[Spent, T]:
     return Spent(cpu, wall), result
 
 
-def fresh(*arguments: str) -> dict[str, float]:
+def fresh(
+    *arguments: str, python: str = sys.executable, environment: Mapping[str, str] | None = None
+) -> dict[str, float]:
     """What a fresh interpreter prints as JSON when it is started with these arguments.
 
-    It keeps bytecode, as interpreters do unless the environment forbids it.
+    It keeps bytecode, as interpreters do unless the environment forbids it. ``environment`` is
+    added to this process's.
 
     Raises:
         RuntimeError: it failed; the message holds what it wrote to stderr.
     """
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    mine = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+        [python, *arguments],
+        cwd=ROOT, env=mine | dict(environment or {}), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"a fresh interpreter failed with {done.returncode}: {done.stderr}")

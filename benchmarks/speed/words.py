@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 #: What follows a number of each unit.
-SIGNS = {"": "", "x": "×", "s": " s", "MB": " MB"}
+SIGNS = {"": "", "x": "×", "s": " s", "MB": " MB", "M/s": " M/s"}
 
 
 def shown(value: float, unit: str = "") -> str:

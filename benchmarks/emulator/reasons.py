@@ -1,0 +1,25 @@
+"""Why a target of the emulator may be missed, and what would reach it: said on the page if so."""
+
+RATIO = (
+    "The CTAs of a causal grid have different numbers of blocks, so their warps part, and calls on "
+    "arrays of few lanes, under masks, are bound anew for each range of lanes. Larger grids do "
+    "better; so would convoys that keep CTAs of the same length together."
+)
+RATE = (
+    "Each of the processes has half of the CTAs, so its arrays are half as long, and the cost of "
+    "starting NumPy calls weighs more; where CTAs end at different times (causal) their warps "
+    "part, too. About a quarter of the time is the products themselves. Larger grids come nearer "
+    "(next section); beyond that, waits, arrivals and the issue of MMAs in compiled code would."
+)
+ONE_CTA = (
+    "The arrays of one CTA are a few hundred values long, so what counts is how many Python and "
+    "NumPy calls there are. Runs of scalar instructions are no longer what takes long: compiled to "
+    "C in a trial they took as long as in NumPy (21 and 23 ms of some 150), and without them the "
+    "rest would be 1.2 times as fast at most. Waits, arrivals and the issue of MMAs in compiled "
+    "code would reach it; no dependency was added for that."
+)
+CHECKS = (
+    "What the checks do for an instruction costs about the same for one CTA as for sixteen, and "
+    "one CTA's own instructions cost little. Batches of events, as for MMAs, would help."
+)
+MEMORY = "Records of accesses that nothing refers to any more could be dropped while a wave runs."
