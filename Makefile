@@ -59,7 +59,7 @@ format: $(VENV)/full ## ruff: mend what can be mended
 
 official: $(VENV)-official/full $(VENV)/full ## a sample of the official kernel's cases, in the emulator
 	@echo "FA4SIM_SEED=$(FA4SIM_SEED)"
-	FA4_PYTHON=$(abspath $(VENV)-official/bin/python) $(PYTEST) -m official tests/official --durations 5
+	FA4_PYTHON=$(abspath $(VENV)-official/bin/python) $(PYTEST) -m official tests/official tests/crosscheck --durations 5
 
 notebooks: $(VENV)/full ## execute every notebook
 	$(PYTEST) -m notebook --durations 0 tests/test_notebooks.py

@@ -9,6 +9,7 @@ from typing import Any
 
 from fa4kernel.crosscheck.accepted import without
 from fa4kernel.crosscheck.barriers import compare_barriers
+from fa4kernel.crosscheck.calls import check
 from fa4kernel.crosscheck.costs import compare_costs
 from fa4kernel.crosscheck.emulated import Emulated, emulated
 from fa4kernel.crosscheck.inputs import Inputs, draw
@@ -108,6 +109,7 @@ def crosscheck(
         fa4sim.Deadlock: the design hangs.
     """
     started = time.perf_counter()
+    check(problem, design)
     inputs = draw(problem, seed, rising)
     kernel = kernel_of(against, problem, design, machine, inputs)
     run = emulated(kernel)

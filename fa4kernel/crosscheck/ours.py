@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fa4kernel.crosscheck.calls import bits, check, padded
+from fa4kernel.crosscheck.calls import bits, padded
 from fa4kernel.crosscheck.inputs import Inputs
 from fa4kernel.crosscheck.kernel import Floats, Kernel
 from fa4kernel.crosscheck.tensors import Tensors
@@ -39,7 +39,6 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         fa4kernel.compiling.CompilationError: the compiler failed, or is not there.
         ValueError: the kernel has no such form, or the problem is not covered.
     """
-    check(problem, design)
     cfg = Config.of(problem, design)
     call = bits(problem, inputs)
     arrays = Arrays(
