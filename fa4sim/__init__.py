@@ -1,4 +1,4 @@
-"""FlashAttention-4's forward pass on NVIDIA Blackwell, simulated barrier by barrier.
+"""Attention's forward pass on NVIDIA Blackwell and Hopper, simulated barrier by barrier.
 
 >>> import fa4sim
 >>> run = fa4sim.simulate(fa4sim.Problem(batch=1, heads=1, seqlen_q=512))
@@ -13,7 +13,19 @@ and returns a ``Run`` with a ``Trace``, a report and, with arrays attached, outp
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
 from fa4sim.report import Report, Wait
 from fa4sim.simulate import Outputs, Run, simulate
-from fa4sim.specs import B200, B300, Design, Fault, Machine, Problem, machine_named
+from fa4sim.specs import (
+    B200,
+    B300,
+    H100,
+    H200,
+    Design,
+    Fault,
+    HopperDesign,
+    Machine,
+    Problem,
+    design_for,
+    machine_named,
+)
 from fa4sim.trace import Trace
 
 __version__ = "0.1.0"
@@ -21,11 +33,14 @@ __version__ = "0.1.0"
 __all__ = [
     "B200",
     "B300",
+    "H100",
+    "H200",
     "Deadlock",
     "Design",
     "Fault",
     "Hazard",
     "HazardError",
+    "HopperDesign",
     "Machine",
     "Outputs",
     "Problem",
@@ -33,6 +48,7 @@ __all__ = [
     "Run",
     "Trace",
     "Wait",
+    "design_for",
     "machine_named",
     "simulate",
 ]

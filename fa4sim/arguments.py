@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.numerics.formats import round_to
-from fa4sim.specs import FP8, Design, Machine, Problem
+from fa4sim.specs import FP8, Design, HopperDesign, Machine, Problem
 from fa4sim.specs.checks import flag, one_of, quoted, whole
 
 
@@ -20,10 +20,14 @@ def check_arguments(
     """Raise ``ValueError`` for what has the wrong kind, and for what would be ignored."""
     if not isinstance(problem, Problem):
         raise ValueError(f"problem={quoted(problem)} must be a fa4sim.Problem")
-    if not isinstance(design, Design | None):
-        raise ValueError(f"design={quoted(design)} must be a fa4sim.Design, or left out")
     if not isinstance(machine, Machine):
         raise ValueError(f"machine={quoted(machine)} must be a fa4sim.Machine, as fa4sim.B200")
+    kind = HopperDesign if machine.is_hopper else Design
+    if not isinstance(design, kind | None):
+        raise ValueError(
+            f"design={quoted(design)} must be a fa4sim.{kind.__name__} on {machine.name}, or left "
+            "out"
+        )
     one_of("scope", scope, ("gpu", "cta"))
     one_of("on_hazard", on_hazard, ("raise", "record"))
     whole("seed", seed)

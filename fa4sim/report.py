@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fa4sim.analysis import Evidence, critical_path, verdict
-from fa4sim.pipelines.fa4.cluster import Surroundings
+from fa4sim.pipelines.common.cluster import Surroundings
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import PERSISTENT, Plan
 from fa4sim.pipelines.fa4.tiles import WorkTile, without_most_of_its_steady_part
-from fa4sim.specs import Design, Machine, Problem
+from fa4sim.specs import AnyDesign, Machine, Problem
 
 #: Unmasked K/V blocks in a row that the tile of :func:`typical_path` keeps.
 STEADY_BLOCKS = 20
@@ -63,7 +63,7 @@ class Report:
 
 def make_report(
     problem: Problem,
-    design: Design,
+    design: AnyDesign,
     machine: Machine,
     cycles: int,
     totals: Totals,
@@ -140,7 +140,7 @@ def mean_waits(totals: Totals, sms: int) -> tuple[Wait, ...]:
 
 
 def typical_path(
-    problem: Problem, design: Design, machine: Machine, plan: Plan, seed: int = 0
+    problem: Problem, design: AnyDesign, machine: Machine, plan: Plan, seed: int = 0
 ) -> dict[tuple[str, str], float]:
     """Cycles on the critical path of a typical CTA, by (role, op).
 

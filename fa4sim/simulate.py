@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from fa4sim.analysis import critical_path
 from fa4sim.arguments import check_arguments, check_arrays, check_sink
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
-from fa4sim.pipelines.fa4.cluster import Surroundings
-from fa4sim.pipelines.fa4.data import Data
+from fa4sim.pipelines.choice import data_of
+from fa4sim.pipelines.common.cluster import Surroundings
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan, simulate_gpu, simulate_with_data
 from fa4sim.report import Report, make_report, typical_path
-from fa4sim.specs import B200, FP8, Design, Machine, Problem
+from fa4sim.specs import B200, FP8, AnyDesign, Design, Machine, Problem, design_for
 from fa4sim.trace import Trace
 
 Scope = Literal["gpu", "cta"]
@@ -36,7 +36,7 @@ class Run:
     """The outcome of :func:`simulate`: what was run, its trace, its report and its outputs."""
 
     problem: Problem
-    design: Design
+    design: AnyDesign
     machine: Machine
     report: Report
     trace: Trace
@@ -68,7 +68,7 @@ class Outputs:
 
 def simulate(
     problem: Problem,
-    design: Design | None = None,
+    design: AnyDesign | None = None,
     machine: Machine = B200,
     *,
     arrays: Sequence[ArrayLike] | None = None,
@@ -79,11 +79,13 @@ def simulate(
     tile: int | None = None,
     on_hazard: Literal["raise", "record"] = "raise",
 ) -> Run:
-    """Simulate FlashAttention-4's forward pass on ``problem``.
+    """Simulate a forward pass of attention on ``problem``: FlashAttention-4's, or on a Hopper
+    machine that of FlashAttention-3.
 
     Args:
         problem: what to compute.
-        design: how; the kernel's own choice for this problem and machine if not given.
+        design: how; the kernel's own choice for this problem and machine if not given. A
+            :class:`~fa4sim.HopperDesign` on a Hopper machine.
         machine: on what.
         arrays: ``(q, k, v)`` of shapes (batch, seqlen, heads, head_dim): then the tiles carry
             values, everything is simulated tile by tile and ``Run.outputs`` holds the result.
@@ -110,7 +112,7 @@ def simulate(
     check_arguments(
         problem, design, machine, arrays, sink, scope, seed, exact, tile, on_hazard
     )  # fmt: skip
-    design = Design.for_problem(problem, machine) if design is None else design
+    design = design_for(problem, machine) if design is None else design
     design.check(problem, machine)
     try:
         if arrays is not None:
@@ -129,7 +131,7 @@ def simulate(
 
 
 def _whole_gpu(
-    problem: Problem, design: Design, machine: Machine, seed: int, exact: bool, started: float
+    problem: Problem, design: AnyDesign, machine: Machine, seed: int, exact: bool, started: float
 ) -> Run:
     if _no_work(problem):
         return _empty_run(problem, design, machine, started)
@@ -138,7 +140,12 @@ def _whole_gpu(
 
 
 def _report_gpu(
-    problem: Problem, design: Design, machine: Machine, result: GpuResult, seed: int, started: float
+    problem: Problem,
+    design: AnyDesign,
+    machine: Machine,
+    result: GpuResult,
+    seed: int,
+    started: float,
 ) -> Run:
     trace = result.detail.trace if result.detail is not None else Trace()
     _describe(trace, problem, design, machine)
@@ -152,7 +159,7 @@ def _report_gpu(
 
 
 def _one_cluster(
-    problem: Problem, design: Design, machine: Machine, seed: int, tile: int | None,
+    problem: Problem, design: AnyDesign, machine: Machine, seed: int, tile: int | None,
     reuse: bool, started: float,
 ) -> Run:  # fmt: skip
     if _no_work(problem):
@@ -179,14 +186,14 @@ def _one_cluster(
     return Run(problem, design, machine, report, trace, None, tuple(detail.hazards))
 
 
-def tile_flops(problem: Problem, design: Design, blocks: int) -> int:
+def tile_flops(problem: Problem, design: AnyDesign, blocks: int) -> int:
     """FLOPs the tensor pipes do for one work tile of ``blocks`` K/V blocks, masked or not."""
     rows = design.work_rows * design.cta_group
     return 2 * rows * blocks * design.tile_n * (problem.head_dim + problem.dim_v)
 
 
 def _with_arrays(
-    problem: Problem, design: Design, machine: Machine, arrays: Sequence[ArrayLike],
+    problem: Problem, design: AnyDesign, machine: Machine, arrays: Sequence[ArrayLike],
     sink: ArrayLike | None, seed: int, started: float,
 ) -> Run:  # fmt: skip
     q, k, v = check_arrays(problem, arrays)
@@ -196,12 +203,12 @@ def _with_arrays(
             f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
             "leave the arrays out, or use bf16 or fp16"
         )
-    if design.max_offset:
+    if isinstance(design, Design) and design.max_offset:
         raise ValueError(
             f"max_offset={design.max_offset} scales P up for FP8, whose numerics are not covered "
             "yet; use max_offset=0 with arrays"
         )
-    data = Data(problem, design, q, k, v, logits)
+    data = data_of(problem, design, q, k, v, logits)
     if _no_work(problem):
         run = _empty_run(problem, design, machine, started)
     else:
@@ -220,7 +227,7 @@ def _no_work(problem: Problem) -> bool:
     return all(q == 0 for q, _ in pairs) or all(k == 0 for _, k in pairs)
 
 
-def _empty_run(problem: Problem, design: Design, machine: Machine, started: float) -> Run:
+def _empty_run(problem: Problem, design: AnyDesign, machine: Machine, started: float) -> Run:
     report = make_report(
         problem, design, machine, 0, Totals(), 0, 0, 0, time.perf_counter() - started
     )
@@ -229,14 +236,18 @@ def _empty_run(problem: Problem, design: Design, machine: Machine, started: floa
     return Run(problem, design, machine, report, trace)
 
 
-def _describe(trace: Trace, problem: Problem, design: Design, machine: Machine) -> None:
+def _describe(trace: Trace, problem: Problem, design: AnyDesign, machine: Machine) -> None:
     """Write into the trace what it is a trace of."""
     trace.meta.update(
         machine=machine.name,
         clock_hz=machine.clock_hz,
         problem={k: v for k, v in dataclasses.asdict(problem).items() if v is not None},
         design={k: v for k, v in dataclasses.asdict(design).items() if k != "faults"},
-        tmem={name: list(place) for name, place in design.tmem_map(problem.element_bytes).items()},
         smem={name: size for name, size in design.smem_bytes(problem).items()},
-        ring_slots=[list(even) for even, _ in design.ring_slots(problem)],
     )
+    if isinstance(design, Design):
+        columns = design.tmem_map(problem.element_bytes)
+        trace.meta.update(
+            tmem={name: list(place) for name, place in columns.items()},
+            ring_slots=[list(even) for even, _ in design.ring_slots(problem)],
+        )

@@ -47,6 +47,7 @@ class Buffer:
         self.parts = 0
         self.claimed = False
         self.readers = 0
+        self.given_up = 0
         self.tile_id = NONE
         self.block = NONE
         self.wrap = 0
@@ -128,6 +129,15 @@ class Buffer:
              NONE if self.last_use == NONE else self.last_use + skipped, now + skipped)
         )  # fmt: skip
 
+    def give_up(self, of: int) -> bool:
+        """One of ``of`` readers needs it no more; the last one releases it and hears True."""
+        self.given_up += 1
+        if self.given_up < of:
+            return False
+        self.given_up = 0
+        self.release()
+        return True
+
     def move(self, stage: int) -> None:
         """Stand for another slot of the same ring."""
         self.stage = stage
@@ -155,7 +165,9 @@ class Buffer:
         ages: tuple[object, ...] = ()
         if now is not None and self.claimed:
             ages = (now - self.birth, now - self.first_use if self.first_use >= 0 else NONE)
-        return (relative, self.tensor, self.filling, self.claimed, self.readers, ages)
+        return (
+            relative, self.tensor, self.filling, self.claimed, self.readers, self.given_up, ages,
+        )  # fmt: skip
 
 
 class Shards:

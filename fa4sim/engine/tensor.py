@@ -10,8 +10,9 @@ everything queued before it has finished.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fa4sim.engine.agent import Steps
 from fa4sim.engine.barrier import Barrier
@@ -54,6 +55,35 @@ class Mma:
         self.tile_id += ids
         self.step += steps
         self.block -= steps
+
+
+class Work(Protocol):
+    """A product in a queue, as the fast-forward sees it: where its operand lies, and of what."""
+
+    slot: int
+
+    def shift(self, tiles: int, steps: int, ids: int) -> None:
+        """Stand for the same product later."""
+
+
+class TensorQueue(Protocol):
+    """What the fast-forward asks of an SM's tensor cores, whoever drives them."""
+
+    busy: int
+
+    def mmas(self) -> Sequence[Work]:
+        """The products in hand and queued."""
+
+    def state(
+        self, now: int, tile: int, step: int, place: Callable[[object], object]
+    ) -> tuple[object, ...]:
+        """The queue relative to ``now`` and to the step in hand."""
+
+    def tally(self) -> list[int]:
+        """What it has counted so far."""
+
+    def advance(self, by: list[int]) -> None:
+        """Add to what :meth:`tally` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +190,13 @@ class TensorPipe:
         """The MMAs in hand and queued."""
         queued = [item for item in self.queue if isinstance(item, Mma)]
         return ([self.current] if self.current else []) + queued
+
+    def tally(self) -> list[int]:
+        """Nothing: those who wait for a commit count phases of its barrier."""
+        return []
+
+    def advance(self, by: list[int]) -> None:
+        """Nothing to add to."""
 
     def state(
         self, now: int, tile: int, step: int, place: Callable[[object], object]

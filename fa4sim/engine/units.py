@@ -38,20 +38,23 @@ class Pressure:
 class Group:
     """A group of independent instructions of one warp: issue slots, and cycles on each unit.
 
-    ``factor`` is how much longer the units take beside a running tensor pipe.
+    ``factor`` is how much longer the units take beside a running tensor pipe, ``issue_factor`` how
+    many issue slots each instruction takes then.
     """
 
-    __slots__ = ("alu", "fma", "issue", "mufu", "pressed")
+    __slots__ = ("alu", "fma", "issue", "mufu", "pressed", "pressed_issue")
 
     def __init__(
-        self, issue: int, mufu: int = 0, fma: int = 0, alu: int = 0, *, factor: float = 1.0
-    ) -> None:
+        self, issue: int, mufu: int = 0, fma: int = 0, alu: int = 0, *, factor: float = 1.0,
+        issue_factor: float = 1.0,
+    ) -> None:  # fmt: skip
         self.issue = issue
         self.mufu = mufu
         self.fma = fma
         self.alu = alu
         #: (mufu, fma, alu) while the tensor pipe runs.
         self.pressed = (round(mufu * factor), round(fma * factor), round(alu * factor))
+        self.pressed_issue = round(issue * issue_factor)
 
     def __repr__(self) -> str:
         return f"Group(issue={self.issue}, mufu={self.mufu}, fma={self.fma}, alu={self.alu})"
@@ -78,10 +81,11 @@ class SubPartition:
 
     def run(self, now: int, group: Group) -> int:
         """Hand one group of independent instructions to the units; returns when all are done."""
-        issue = group.issue
         if self.pressure.running:
+            issue = group.pressed_issue
             mufu, fma, alu = group.pressed
         else:
+            issue = group.issue
             mufu, fma, alu = group.mufu, group.fma, group.alu
         free = self.issue_free
         self.issue_free = end = (free if free > now else now) + issue

@@ -7,6 +7,8 @@
 
 from fa4sim.specs.design import FRAGMENT, SCHEDULERS, Design
 from fa4sim.specs.faults import FAULT_KINDS, Fault
+from fa4sim.specs.hopper import AnyDesign, HopperDesign, design_for
+from fa4sim.specs.hopper_machines import H100, H200
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.machines import B200, B300, MACHINES, machine_named
 from fa4sim.specs.origin import Origin
@@ -19,13 +21,18 @@ __all__ = [
     "FAULT_KINDS",
     "FP8",
     "FRAGMENT",
+    "H100",
+    "H200",
     "MACHINES",
     "SCHEDULERS",
+    "AnyDesign",
     "Design",
     "Fault",
+    "HopperDesign",
     "Machine",
     "Origin",
     "Problem",
     "as_window",
+    "design_for",
     "machine_named",
 ]

@@ -16,6 +16,7 @@ from fa4sim.specs.problem import Problem
 
 if TYPE_CHECKING:
     from fa4sim.specs.design import Design
+    from fa4sim.specs.hopper import AnyDesign
 
 #: Rows of one MMA tile per CTA, and the most keys of a K/V block.
 TILE_ROWS = 128
@@ -82,7 +83,7 @@ def checked_field(name: str, value: object) -> Any:
         if threshold < 0:
             raise ValueError(f"rescale_threshold={threshold} must be 0 or more")
         return threshold
-    return _faults(value)
+    return checked_faults(value)
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -97,7 +98,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _faults(value: object) -> tuple[Fault, ...]:
+def checked_faults(value: object) -> tuple[Fault, ...]:
+    """``value`` as a tuple of faults."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         faults = tuple(value)
         if all(isinstance(fault, Fault) for fault in faults):
@@ -135,7 +137,7 @@ def check_fits(design: Design, problem: Problem, machine: Machine) -> None:
     _check_pairs(design, problem, machine)
     _check_heads(design, problem)
     _check_lengths(design, problem)
-    _check_size(design, problem)
+    check_size(design, problem)
     _check_range(design, problem)
     _check_faults(design)
 
@@ -258,7 +260,7 @@ def _check_lengths(design: Design, problem: Problem) -> None:
         raise ValueError("epilogue='tma' cannot clip variable query lengths; use 'correction'")
 
 
-def _check_size(design: Design, problem: Problem) -> None:
+def check_size(design: AnyDesign, problem: Problem) -> None:
     """Refuse what would keep a computer busy for hours."""
     tiles, blocks = _records(design, problem)
     if tiles > MOST_TILES:
@@ -274,7 +276,7 @@ def _check_size(design: Design, problem: Problem) -> None:
         )
 
 
-def _records(design: Design, problem: Problem) -> tuple[int, int]:
+def _records(design: AnyDesign, problem: Problem) -> tuple[int, int]:
     """Work tiles of the grid, and K/V blocks of the different tiles of one head."""
     group = problem.group if design.pack_gqa else 1
     rows = design.work_rows * design.cta_group

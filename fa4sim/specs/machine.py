@@ -27,8 +27,9 @@ class Machine:
     name: str
     # -- chip ----------------------------------------------------------------------------------
     compute_capability: int
-    """100 or 103. On 103 the kernel has other registers and no exponentials on the FMA units, and
-    a TMEM load can bring the row's maximum along."""
+    """90, 100 or 103. On 90 (Hopper) MMAs accumulate in registers and there is no TMEM. On 103 the
+    kernel has other registers and no exponentials on the FMA units, and a TMEM load can bring the
+    row's maximum along."""
     sms: int
     clock_hz: float
     # -- tensor pipe, per SM -------------------------------------------------------------------
@@ -37,13 +38,14 @@ class Machine:
     mma_start_cycles: int
     """From an MMA reaching the head of an idle tensor pipe to its first multiply."""
     mma_start_tmem_cycles: int
-    """The same for an MMA that reads A from TMEM."""
+    """The same for an MMA that reads A from TMEM; on Hopper, from registers."""
     mma_commit_cycles: int
-    """From the last multiply of the MMAs a commit covers to the arrival on its barrier."""
+    """From the last multiply of the MMAs a commit covers to the arrival on its barrier; on Hopper,
+    to the first instruction behind the wait for it."""
     mma_pair_cycles: int
     """What a CTA pair adds to a commit."""
     mma_issue_cycles: int
-    """Cycles the MMA warp spends to issue one tcgen05.mma."""
+    """Cycles a warp spends to issue one MMA: tcgen05.mma, or a k-step of wgmma."""
     mma_resume_cycles: int
     """From a wait of the MMA warp returning to the first MMA behind it."""
     # -- sub-partition units: cycles one warp instruction occupies the unit --------------------
@@ -134,6 +136,14 @@ class Machine:
     clc_fetch_cycles: int
     """Cluster launch control: request for the next tile to its response."""
     launch_seconds: float
+    # -- only on Hopper; 0 or 1, which change nothing, elsewhere -------------------------------
+    wgmma_queue_steps: int = 0
+    """K-steps of one warpgroup that may wait for the tensor cores; the next one's issue stands."""
+    beside_mma_issue_factor: float = 1.0
+    """How many issue slots an instruction takes while the SM's tensor pipe runs: accumulators in
+    registers leave the others that part of the register file's ports."""
+    shuffle_cycles: int = 0
+    """Latency of a warp shuffle."""
 
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
 
@@ -147,6 +157,7 @@ class Machine:
                 except ValueError as error:
                     raise ValueError(f"machine {self.name!r}: {error}") from None
                 object.__setattr__(self, spec.name, value)
+        self._check_tensor_memory()
         unknown = sorted(set(self.origins) - set(names))
         if unknown:
             raise ValueError(
@@ -154,7 +165,22 @@ class Machine:
                 f"constant; the constants are {', '.join(names[1:-1])}"
             )
 
+    def _check_tensor_memory(self) -> None:
+        """A Blackwell machine has TMEM, a Hopper machine a queue for wgmma."""
+        needed = ("wgmma_queue_steps",) if self.is_hopper else _TMEM_RATES
+        for name in needed:
+            if getattr(self, name) <= 0:
+                raise ValueError(
+                    f"machine {self.name!r}: {name}={getattr(self, name)} must be positive with "
+                    f"compute_capability={self.compute_capability}"
+                )
+
     # -- what follows --------------------------------------------------------------------------
+
+    @property
+    def is_hopper(self) -> bool:
+        """Whether MMAs are wgmma, with accumulators in registers."""
+        return self.compute_capability < 100
 
     def tensor_flops_per_cycle(self, element_bytes: int) -> int:
         """Dense FLOPs per cycle per SM for elements of 1 or 2 bytes."""
@@ -201,9 +227,9 @@ def _constant(name: str, value: object, counted: bool) -> int | float:
     if name == "max_operands_per_instruction":
         return int(one_of(name, value, (2, 3)))
     if name == "compute_capability":
-        return int(one_of(name, value, (100, 103)))
+        return int(one_of(name, value, (90, 100, 103)))
     number = whole(name, value) if counted else finite(name, value)
-    if name == "beside_mma_factor" and number < 1:
+    if name in ("beside_mma_factor", "beside_mma_issue_factor") and number < 1:
         raise ValueError(f"{name}={number} must be 1 (no influence) or more")
     if name in _RATES and number <= 0:
         raise ValueError(f"{name}={number} must be positive")
@@ -231,6 +257,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "tma_store_bytes_per_cycle": (1e-2, 1e6),
     "launch_seconds": (0, 10),
     "beside_mma_factor": (1, 1000),
+    "beside_mma_issue_factor": (1, 1000),
 }
 
 #: Sizes, which may be as large as they like.
@@ -250,8 +277,10 @@ _RATES = frozenset(
         *("sms", "clock_hz", "tensor_flops_per_cycle_16bit", "tensor_flops_per_cycle_8bit"),
         *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
         *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
-        *("tmem_load_bytes_per_cycle", "tmem_store_bytes_per_cycle", "tma_bytes_per_cycle"),
-        *("tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle", "hbm_bytes_per_second"),
-        *("smem_bytes_per_cta", "tmem_columns", "registers_per_sm"),
+        *("tma_bytes_per_cycle", "tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle"),
+        *("hbm_bytes_per_second", "smem_bytes_per_cta", "registers_per_sm"),
     )
 )
+
+#: The same of a machine that has TMEM.
+_TMEM_RATES = ("tmem_columns", "tmem_load_bytes_per_cycle", "tmem_store_bytes_per_cycle")

@@ -1,4 +1,4 @@
-"""The machines the simulator knows, as tables of (value, origin).
+"""The Blackwell machines the simulator knows, as tables of (value, origin).
 
 Constants that Hopper shares with Blackwell are stand-ins measured on an H200; what Hopper cannot
 tell (TMEM, packed f32x2, the tensor pipe's own latencies) is assumed inside a stated range, and at
@@ -8,12 +8,13 @@ most four constants are fitted on three published rows: see ``docs/validation/b2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from fa4sim.specs.checks import word
+from fa4sim.specs.constants import Constant, build, from_h200
+from fa4sim.specs.hopper_machines import H100, H200
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.measured import h200_origin, h200_value
-from fa4sim.specs.origin import Origin, assumed, fitted, published
+from fa4sim.specs.origin import assumed, fitted, published
 
 PAPER = "FlashAttention-4 paper, arXiv 2603.05451"
 PTX = "PTX ISA manual"
@@ -21,19 +22,6 @@ SEMIANALYSIS = "SemiAnalysisAI/microbench-blackwell, B200 result files of May 20
 UTCMMA = "AndreSlavescu/flashinfer-competition, B200 tcgen05 micro-benchmarks of March 2026"
 QUICKRUN = "ademeure/QuickRunCUDA, Blackwell catalogue of April 2026"
 CUDNN_1178 = "cudnn-frontend pull request 1178 (micro-benchmark on sm_100a)"
-
-
-class Constant(NamedTuple):
-    """One number of a machine and where it comes from."""
-
-    value: float
-    origin: Origin
-
-
-def _h200(*names: str, whole: bool = True) -> Constant:
-    """A stand-in from Hopper: the sum of measured quantities, in whole cycles unless told."""
-    value = sum(h200_value(name) for name in names)
-    return Constant(round(value) if whole else value, h200_origin(*names))
 
 
 _B200: Mapping[str, Constant] = {
@@ -65,15 +53,15 @@ _B200: Mapping[str, Constant] = {
     "fma_packed_cycles_per_warp": Constant(
         64 / 30, published(f"{CUDNN_1178}: 120 lanes/clk/SM; {QUICKRUN}: packed adds no lanes")
     ),
-    "alu_cycles_per_warp": _h200("fmnmx_cycles_per_warp", whole=False),
-    "convert_cycles_per_warp": _h200("f2fp_cycles_per_warp", whole=False),
+    "alu_cycles_per_warp": from_h200("fmnmx_cycles_per_warp", whole=False),
+    "convert_cycles_per_warp": from_h200("f2fp_cycles_per_warp", whole=False),
     "exp2_polynomial_fma_cycles_per_warp": Constant(
         7.45 * 32 / 30, published(f"{CUDNN_1178}: 7.45 lane slots at 120 lanes/clk/SM")
     ),
     "exp2_polynomial_issue_slots": Constant(
         5.0, assumed("packed instruction count: 3 FMA, 3 add, 2 max, 2 shift-add per pair", 4, 8)
     ),
-    "mask_cycles_per_element": _h200("mask_apply_cycles_per_element", whole=False),
+    "mask_cycles_per_element": from_h200("mask_apply_cycles_per_element", whole=False),
     "max_operands_per_instruction": Constant(3, published(f"{PTX}: max.f32 with 3 inputs")),
     "beside_mma_factor": Constant(
         1.55,
@@ -84,12 +72,12 @@ _B200: Mapping[str, Constant] = {
             1.6,
         ),
     ),
-    "dependent_issue_cycles": _h200("ffma_latency_cycles"),
-    "mufu_latency_cycles": _h200("mufu_ex2_latency_cycles"),
-    "vote_cycles": _h200("vote_ballot_latency_cycles"),
+    "dependent_issue_cycles": from_h200("ffma_latency_cycles"),
+    "mufu_latency_cycles": from_h200("mufu_ex2_latency_cycles"),
+    "vote_cycles": from_h200("vote_ballot_latency_cycles"),
     # -- memories of an SM ---------------------------------------------------------------------
     "smem_bytes_per_cycle": Constant(128, published(PAPER)),
-    "smem_latency_cycles": _h200("lds32_latency_cycles"),
+    "smem_latency_cycles": from_h200("lds32_latency_cycles"),
     "smem_bytes_per_cta": Constant(232448, published("CUDA programming guide: 227 KiB")),
     "tmem_columns": Constant(512, published(PTX)),
     "tmem_load_bytes_per_cycle": Constant(
@@ -107,11 +95,11 @@ _B200: Mapping[str, Constant] = {
     "tmem_store_latency_cycles": Constant(13, published(f"{UTCMMA}: wait::st")),
     "tmem_allocate_cycles": Constant(253, published(f"{QUICKRUN}: tcgen05.alloc")),
     "registers_per_sm": Constant(65536, published("CUDA programming guide")),
-    "setmaxnreg_cycles": _h200("setmaxnreg_cycles"),
+    "setmaxnreg_cycles": from_h200("setmaxnreg_cycles"),
     # -- barriers ------------------------------------------------------------------------------
-    "mbarrier_resume_cycles": _h200("mbarrier_arrive_to_resume_cycles"),
-    "mbarrier_try_wait_cycles": _h200("mbarrier_try_wait_hit_cycles"),
-    "mbarrier_arrive_cycles": _h200("mbarrier_arrive_issue_cycles"),
+    "mbarrier_resume_cycles": from_h200("mbarrier_arrive_to_resume_cycles"),
+    "mbarrier_try_wait_cycles": from_h200("mbarrier_try_wait_hit_cycles"),
+    "mbarrier_arrive_cycles": from_h200("mbarrier_arrive_issue_cycles"),
     "mbarrier_remote_cycles": Constant(
         round(
             h200_value("cluster_remote_arrive_cycles")
@@ -119,13 +107,13 @@ _B200: Mapping[str, Constant] = {
         ),
         h200_origin("cluster_remote_arrive_cycles", "mbarrier_arrive_to_resume_cycles"),
     ),
-    "named_barrier_cycles": _h200("named_barrier_64_cycles"),
-    "named_barrier_arrive_cycles": _h200("named_barrier_arrive_issue_cycles"),
-    "proxy_fence_cycles": _h200("fence_proxy_async_cycles"),
-    "elect_cycles": _h200("elect_sync_cycles"),
+    "named_barrier_cycles": from_h200("named_barrier_64_cycles"),
+    "named_barrier_arrive_cycles": from_h200("named_barrier_arrive_issue_cycles"),
+    "proxy_fence_cycles": from_h200("fence_proxy_async_cycles"),
+    "elect_cycles": from_h200("elect_sync_cycles"),
     # -- TMA, L2, HBM --------------------------------------------------------------------------
-    "tma_issue_cycles": _h200("tma_issue_cycles"),
-    "tma_box_cycles": _h200("tma_issue_per_box_cycles", whole=False),
+    "tma_issue_cycles": from_h200("tma_issue_cycles"),
+    "tma_box_cycles": from_h200("tma_issue_per_box_cycles", whole=False),
     "tma_l2_latency_cycles": Constant(
         650,
         fitted(
@@ -135,10 +123,10 @@ _B200: Mapping[str, Constant] = {
             900,
         ),
     ),
-    "tma_hbm_extra_cycles": _h200("tma_hbm_extra_cycles"),
-    "tma_bytes_per_cycle": _h200("tma_l2_one_sm_peak_bytes_per_cycle", whole=False),
-    "tma_store_latency_cycles": _h200("tma_store_base_cycles"),
-    "tma_store_bytes_per_cycle": _h200("tma_store_bytes_per_cycle", whole=False),
+    "tma_hbm_extra_cycles": from_h200("tma_hbm_extra_cycles"),
+    "tma_bytes_per_cycle": from_h200("tma_l2_one_sm_peak_bytes_per_cycle", whole=False),
+    "tma_store_latency_cycles": from_h200("tma_store_base_cycles"),
+    "tma_store_bytes_per_cycle": from_h200("tma_store_bytes_per_cycle", whole=False),
     "l2_bytes": Constant(126 * 2**20, published("B200 specification pages: 126 MB")),
     "l2_bytes_per_cycle": Constant(
         10550.0, published(f"{QUICKRUN}: 20.5 TB/s at 1.942 GHz by TMA from a 64 MiB set")
@@ -159,26 +147,25 @@ _B200: Mapping[str, Constant] = {
         20480, assumed("agreement with simulating every CTA at shared servers", 0, 32768)
     ),
     # -- CTA life ------------------------------------------------------------------------------
-    "cta_turnover_cycles": _h200("cta_turnover_cycles"),
+    "cta_turnover_cycles": from_h200("cta_turnover_cycles"),
     "cta_turnover_pair_cycles": Constant(
         round(h200_value("cta_turnover_cluster2_cycles") - h200_value("cta_turnover_cycles")),
         h200_origin("cta_turnover_cluster2_cycles", "cta_turnover_cycles"),
     ),
-    "cta_prologue_cycles": _h200("cta_prologue_cycles"),
+    "cta_prologue_cycles": from_h200("cta_prologue_cycles"),
     "cluster_sync_cycles": Constant(102, published(f"{QUICKRUN}: relaxed cluster barrier")),
     "clc_fetch_cycles": Constant(800, assumed("a round trip to the work distributor", 300, 2000)),
     "launch_seconds": Constant(
         h200_value("kernel_to_kernel_stream_cycles") / h200_value("sm_clock_light_hz"),
         h200_origin("kernel_to_kernel_stream_cycles", "sm_clock_light_hz"),
     ),
+    # -- what only Hopper's kernel meets -------------------------------------------------------
+    "shuffle_cycles": from_h200("shfl_latency_cycles"),
+    "wgmma_queue_steps": Constant(0, published(f"{PTX}: no wgmma on sm_100a")),
+    "beside_mma_issue_factor": Constant(
+        1.0, published(f"{PTX}: accumulators are in TMEM, not in the register file")
+    ),
 }
-
-
-def build(name: str, table: Mapping[str, Constant]) -> Machine:
-    """A machine from its table of constants. Raises ``TypeError`` for a missing one."""
-    values = {key: constant.value for key, constant in table.items()}
-    origins = {key: constant.origin for key, constant in table.items()}
-    return Machine(name=name, origins=origins, **values)  # type: ignore[arg-type]
 
 
 B200 = build("B200", _B200)
@@ -193,7 +180,7 @@ B300 = build(
 )
 
 #: The machines ``--machine`` knows, by lower-case name.
-MACHINES: Mapping[str, Machine] = {"b200": B200, "b300": B300}
+MACHINES: Mapping[str, Machine] = {"b200": B200, "b300": B300, "h100": H100, "h200": H200}
 
 
 def machine_named(name: str) -> Machine:

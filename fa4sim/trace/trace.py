@@ -87,7 +87,8 @@ class Ring:
     """A ring of slots through which a steady pipeline moves: ``step`` slots per period.
 
     ``codes`` are the ops, barriers and tensors whose stage is a slot; ``names`` the codes of the
-    slots' own names.
+    slots' own names. If several rings of as many slots turn together, their names follow each
+    other.
     """
 
     slots: int
@@ -356,7 +357,9 @@ def _rotate(copies: Ints, copy: Ints, ring: Ring, name: str, index: Mapping[str,
     if "phase" in index:
         copies[moving, index["phase"]] += moved // ring.slots
     if "slot" in index:
-        copies[moving, index["slot"]] = np.array(ring.names, dtype=np.int64)[moved % ring.slots]
+        names = np.array(ring.names, dtype=np.int64)
+        which = (copies[moving, index["slot"], None] == names).argmax(axis=1) // ring.slots
+        copies[moving, index["slot"]] = names[which * ring.slots + moved % ring.slots]
 
 
 def _shift(rows: Ints, column: int, by: NDArray[np.int64] | np.int64) -> None:

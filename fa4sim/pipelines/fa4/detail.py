@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
-from fa4sim.pipelines.fa4.build import build_cluster
-from fa4sim.pipelines.fa4.cluster import UNITS, Cluster, Surroundings
-from fa4sim.pipelines.fa4.data import Data
+from fa4sim.pipelines.choice import build_cluster
+from fa4sim.pipelines.common.cluster import UNITS, Surroundings
+from fa4sim.pipelines.common.cluster import BaseCluster as Cluster
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.steady import Proof, SteadyState, is_peer
 from fa4sim.pipelines.fa4.tiles import WorkTile
-from fa4sim.specs import Design, Machine, Problem
+from fa4sim.specs import AnyDesign, Machine, Problem
 from fa4sim.trace import Trace
 
 
@@ -64,13 +65,13 @@ class Detail:
 
 def simulate_cluster(
     problem: Problem,
-    design: Design,
+    design: AnyDesign,
     machine: Machine,
     tiles: Sequence[WorkTile],
     around: Surroundings,
     *,
     seed: int = 0,
-    data: Data | None = None,
+    data: Any = None,
     reuse: bool = True,
 ) -> Detail:
     """Simulate one cluster over ``tiles`` and check how it ended.

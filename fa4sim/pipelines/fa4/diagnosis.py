@@ -7,9 +7,8 @@ from collections import Counter
 from fa4sim.engine.agent import Agent
 from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.errors import Deadlock, Hazard, Waiting
-from fa4sim.pipelines.fa4.cluster import Cluster
-from fa4sim.pipelines.fa4.program import program
-from fa4sim.pipelines.fa4.role import Role
+from fa4sim.pipelines.common.cluster import BaseCluster as Cluster
+from fa4sim.pipelines.common.role import Role
 from fa4sim.pipelines.fa4.steady import is_peer
 
 
@@ -110,14 +109,11 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
     has completed.
     """
     due: Counter[tuple[int, str, int, str]] = Counter()
-    blocks = [tile.blocks for tile in cluster.tiles]
+    counts = cluster.arrivals()
     for agent in cluster.agents:
         assert isinstance(agent, Role)
-        counts = _counts(cluster, agent)
         left = agent.waits_done
-        for what, name, stage in program(
-            cluster.design, agent.role, blocks, lane=agent.warp % 4, leader=agent.home.rank == 0
-        ):
+        for what, name, stage in cluster.program(agent):
             if what in ("arrive", "sync"):
                 owner = cluster.barrier(name, stage, agent.home)
                 role = agent.party if name == "clc_empty" else agent.role
@@ -143,7 +139,6 @@ def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
     waits for where it stands says how far: it is there for that many times.
     """
     found: list[tuple[Barrier, str, int]] = []
-    blocks = [tile.blocks for tile in cluster.tiles]
     for agent in cluster.agents:
         assert isinstance(agent, Role)
         here: Barrier | None = None  # a warp that is done is at the end of its program
@@ -154,9 +149,7 @@ def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
         elif agent.process.is_alive:
             continue
         due: Counter[Barrier] = Counter()
-        for what, name, stage in program(
-            cluster.design, agent.role, blocks, lane=agent.warp % 4, leader=agent.home.rank == 0
-        ):
+        for what, name, stage in cluster.program(agent):
             if what not in ("wait", "sync"):
                 continue
             barrier = cluster.barrier(name, stage, agent.home)
@@ -175,22 +168,10 @@ def waits_left_out(cluster: Cluster) -> list[tuple[Barrier, str, int]]:
 def _times(cluster: Cluster, agent: Role, barrier: Barrier, phase: int) -> int:
     """How often a warp's program has waited for a barrier when it waits for this phase."""
     times = phase + (1 if cluster.table[barrier.name].starts_free else 0)
-    if barrier.name == "load_KV_empty" and barrier.stage == 1 and cluster.design.uneven_kv_ring:
+    if barrier.name == "load_KV_empty" and barrier.stage == 1 and cluster.slots_differ:
         # On even wraps also before K comes to slot 0; that is where it stands if slot 1 isn't next.
         times += phase // 2 + 1 - (agent.ring % cluster.design.kv_stages != 1)
     return times
-
-
-def _counts(cluster: Cluster, agent: Role) -> dict[str, int]:
-    """Arrivals one warp of this role makes at once, where it is not all 32 threads."""
-    by_tma = cluster.design.q_load == "tma"
-    return {
-        "load_KV_full": 1,
-        "load_Q_full": 1 if by_tma else 32,
-        "P_full_lastsplit": 1,
-        "load_epi_full": 1,
-        "load_epi_empty": 1,
-    }
 
 
 def ring_of(stuck: list[Agent]) -> list[str]:

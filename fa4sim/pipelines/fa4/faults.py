@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from fa4sim.pipelines.fa4.barriers import barrier_table, parties_of, waiters_of
-from fa4sim.specs import Design, Fault
+from collections.abc import Mapping
+
+from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, parties_of, waiters_of
+from fa4sim.specs import AnyDesign, Design, Fault
 
 
-def check_fault(fault: Fault, design: Design) -> None:
+def check_fault(
+    fault: Fault, design: AnyDesign, known: Mapping[str, BarrierSpec] | None = None
+) -> None:
     """Raise ``ValueError`` for a fault that breaks nothing: no such barrier, stage or role.
+
+    ``known`` are the barriers of the design; FA4's, if not given.
 
     >>> check_fault(Fault("drop_wait", "S_full", role="load"), Design())
     Traceback (most recent call last):
     ...
     ValueError: 'load' does not wait for S_full; softmax0, softmax1 do
     """
-    table = {name: spec for name, spec in barrier_table(design).items() if spec.used}
+    if known is None:
+        assert isinstance(design, Design)
+        known = barrier_table(design)
+    table = {name: spec for name, spec in known.items() if spec.used}
     if fault.barrier not in table:
         raise ValueError(
             f"this design uses no barrier {fault.barrier!r}; it uses {', '.join(sorted(table))}"

@@ -13,13 +13,13 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
 from fa4sim.engine.memory import Share
-from fa4sim.pipelines.fa4.build import build_cluster
-from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
-from fa4sim.pipelines.fa4.data import Data
+from fa4sim.pipelines.choice import build_cluster
+from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
 from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.tiles import (
@@ -33,7 +33,7 @@ from fa4sim.pipelines.fa4.tiles import (
 )
 from fa4sim.pipelines.fa4.votes import RescaleVotes
 from fa4sim.schedulers import heads_in_l2, lpt_section, padding_clusters, tile_order
-from fa4sim.specs import Design, Machine, Problem
+from fa4sim.specs import AnyDesign, Design, Machine, Problem
 
 PERSISTENT = ("static_persistent", "dynamic")
 
@@ -86,7 +86,7 @@ class GpuResult:
     detailed_runs: int = 0
 
 
-def make_plan(problem: Problem, design: Design, machine: Machine) -> Plan:
+def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
     """Tiles in scheduler order, with where their K/V comes from."""
     heads = grid_heads(problem, design)
     blocks = [m_blocks(problem, design, b) for b in range(problem.batch)]
@@ -125,7 +125,7 @@ def make_plan(problem: Problem, design: Design, machine: Machine) -> Plan:
 
 
 def _assign_sources(
-    problem: Problem, design: Design, machine: Machine, tiles: list[WorkTile], clusters: int
+    problem: Problem, design: AnyDesign, machine: Machine, tiles: list[WorkTile], clusters: int
 ) -> None:
     """Say of every tile how many of its first steps find K/V in HBM rather than L2.
 
@@ -175,22 +175,27 @@ def _assign_sources(
 class ClassRuns:
     """Detailed runs by class, shared by tiles that differ only in their steady stretch."""
 
-    def __init__(self, problem: Problem, design: Design, machine: Machine, seed: int = 0) -> None:
+    def __init__(
+        self, problem: Problem, design: AnyDesign, machine: Machine, seed: int = 0
+    ) -> None:
         self.problem = problem
         self.design = design
         self.machine = machine
         self.seed = seed
-        self.votes = RescaleVotes(problem, design, seed)
+        #: Hopper kernels rescale in every step: there is nothing to vote on.
+        self.votes = RescaleVotes(problem, design, seed) if isinstance(design, Design) else None
         self.known: dict[object, tuple[int, Totals]] = {}
         self.families: dict[object, list[tuple[int, Detail]]] = {}
         self.events = 0
         self.runs = 0
         self.hazards: list[Hazard] = []
         self.first: Detail | None = None
-        self.data: Data | None = None
+        self.data: Any = None
 
     def tile_class(self, tile: WorkTile) -> tuple[object, ...]:
         """What decides how a tile runs."""
+        if self.votes is None:
+            return (tile.shape, ())
         blind = tuple(
             self.votes.blind_steps(tile, stage, rank)
             for stage in range(self.design.q_stages)
@@ -260,7 +265,7 @@ class DataRuns(ClassRuns):
     """Detailed runs on real values: each cluster is simulated, none stands for another."""
 
     def __init__(
-        self, problem: Problem, design: Design, machine: Machine, data: Data, seed: int
+        self, problem: Problem, design: AnyDesign, machine: Machine, data: Any, seed: int
     ) -> None:
         super().__init__(problem, design, machine, seed)
         self.data = data
@@ -272,7 +277,7 @@ class DataRuns(ClassRuns):
 
 
 def simulate_gpu(
-    problem: Problem, design: Design, machine: Machine, *, seed: int = 0, exact: bool = False
+    problem: Problem, design: AnyDesign, machine: Machine, *, seed: int = 0, exact: bool = False
 ) -> GpuResult:
     """Run the whole problem on the whole GPU. Raises Deadlock; hazards are in the result."""
     plan = make_plan(problem, design, machine)
@@ -298,7 +303,7 @@ def simulate_gpu(
 
 
 def simulate_with_data(
-    problem: Problem, design: Design, machine: Machine, data: Data, *, seed: int = 0
+    problem: Problem, design: AnyDesign, machine: Machine, data: Any, *, seed: int = 0
 ) -> GpuResult:
     """Every tile in detail, once, on the values of ``data``; placed on the SMs as ever.
 
@@ -338,7 +343,7 @@ def _result(placed: Placed, classes: ClassRuns, plan: Plan) -> GpuResult:
 Placed = list[tuple[Placement, Totals]]
 
 
-def _static(plan: Plan, classes: ClassRuns, design: Design) -> Placed:
+def _static(plan: Plan, classes: ClassRuns, design: AnyDesign) -> Placed:
     """Every cluster starts at once and works through its list."""
     assert plan.lists is not None
     placed: Placed = []
@@ -388,7 +393,7 @@ def _added(
     return long - short, totals
 
 
-def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
+def _one_tile_each(plan: Plan, classes: ClassRuns, design: AnyDesign, machine: Machine) -> Placed:
     """The hardware starts clusters in grid order wherever SMs come free."""
     free = [(0, i) for i in range(min(plan.clusters, len(plan.tiles) + plan.padding))]
     heapq.heapify(free)
@@ -415,7 +420,7 @@ def _one_tile_each(plan: Plan, classes: ClassRuns, design: Design, machine: Mach
     return placed
 
 
-def _dynamic(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -> Placed:
+def _dynamic(plan: Plan, classes: ClassRuns, design: AnyDesign, machine: Machine) -> Placed:
     """Resident clusters that ask for their next tile as they begin one.
 
     A tile's time behind another is taken as what it adds behind one of its own kind.
@@ -442,18 +447,20 @@ def _dynamic(plan: Plan, classes: ClassRuns, design: Design, machine: Machine) -
     return list(zip(placed, sums, strict=True))
 
 
-def _exact(problem: Problem, design: Design, machine: Machine, plan: Plan, seed: int) -> GpuResult:
+def _exact(
+    problem: Problem, design: AnyDesign, machine: Machine, plan: Plan, seed: int
+) -> GpuResult:
     """Every cluster in detail, all in one environment; L2 and HBM are shared by who is there."""
     core = Core()
     totals = Totals()
     placements: list[Placement] = []
     waiting = list(range(len(plan.tiles) - 1, -1, -1))
-    running: list[Cluster] = []
+    running: list[BaseCluster] = []
     grid = len(plan.lists) if plan.lists is not None else min(plan.clusters, len(plan.tiles))
     turnover = machine.cta_turnover_cycles
     if design.cta_group == 2:
         turnover += machine.cta_turnover_pair_cycles
-    first: list[Cluster] = []
+    first: list[BaseCluster] = []
     l2, hbm = Share(machine.l2_bytes_per_cycle), Share(machine.hbm_bytes_per_cycle)
 
     def fetch() -> WorkTile | None:

@@ -23,15 +23,13 @@ from fa4sim.engine.agent import Agent
 from fa4sim.engine.barrier import Barrier
 from fa4sim.engine.buffers import tag
 from fa4sim.engine.core import Wake
-from fa4sim.pipelines.fa4.cluster import Cluster, Cta
-from fa4sim.pipelines.fa4.role import Role
+from fa4sim.pipelines.common.cluster import BaseCluster as Cluster
+from fa4sim.pipelines.common.cluster import BaseCta as Cta
+from fa4sim.pipelines.common.role import Role
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.trace import Repeat, Ring
 
 State = tuple[object, ...]
-
-#: Barriers whose stage is a slot of the K/V ring.
-RING_BARRIERS = ("load_KV_full", "load_KV_empty")
 
 
 @dataclass
@@ -53,6 +51,7 @@ class Moment:
     counted: list[int]
     moved: list[int]
     tensor_busy: int
+    tensor: list[int]
     times: list[int]
     sizes: dict[str, int]
     events: int
@@ -160,19 +159,9 @@ class SteadyState:
         high = step + 1
         while high < len(kinds) and kinds[high].kind == kind:
             high += 1
-        blind = max(
-            max(self.cluster.votes.blind_steps(tile, stage, cta.rank))
-            for stage in range(self.cluster.design.q_stages)
-            for cta in self.cluster.ctas
-        )
-        if blind < high:
-            low = max(low, blind + 1)
-        elif blind < 1 << 20 or self.cluster.data is not None:
-            high = low
+        low, high = self.cluster.alike(tile, low, high)
         if low < tile.hbm_steps < high:
             low, high = (low, tile.hbm_steps) if step < tile.hbm_steps else (tile.hbm_steps, high)
-        if self.cluster.design.rescale_threshold == 0:
-            high = low  # votes are drawn per step: no two steps need be alike
         return low, high
 
     # -- a persistent CTA: tiles that repeat ---------------------------------------------------
@@ -218,11 +207,11 @@ class SteadyState:
         slots = cluster.design.kv_stages
         # Slots of the ring are alike, so they are counted from where the MMA warp stands; only
         # the uneven ring's are not.
-        origin = 0 if cluster.design.uneven_kv_ring else mma.ring % slots
+        origin = 0 if cluster.slots_differ else mma.ring % slots
 
         def place(what: object) -> object:
             if isinstance(what, Barrier):
-                ring = what.name in RING_BARRIERS
+                ring = what.name in cluster.ring_barriers
                 stage = (what.stage - origin) % slots if ring else what.stage
                 return (what.name, stage, what.cta)
             assert isinstance(what, int)
@@ -245,23 +234,26 @@ class SteadyState:
                  agent.step - mma.step if self._moves(agent) else 0,
                  agent.counters(), waits, since, _position(agent.steps))
             )  # fmt: skip
-        wrap = mma.ring % (2 * slots) if cluster.design.uneven_kv_ring else 0
+        wrap = mma.ring % (2 * slots) if cluster.slots_differ else 0
         parts: list[object] = [wrap, tuple(agents)]
         for cta in cluster.ctas:
             parts.append(
                 tuple(
                     barrier.state()
                     for name, stages in cta.barriers.items()
-                    for barrier in (_rotated(stages, origin) if name in RING_BARRIERS else stages)
+                    for barrier in (
+                        _rotated(stages, origin) if name in cluster.ring_barriers else stages
+                    )
                 )
             )
-            ring = _rotated(cta.ring, origin)
-            parts.append(tuple(buffer.state(base, now) for buffer in ring))
+            for slots_in_turn in cta.rings:
+                ring = _rotated(slots_in_turn, origin)
+                parts.append(tuple(buffer.state(base, now) for buffer in ring))
             age = now if between_tiles else None
             parts.append(tuple(buffer.state(tile, age) for buffer in (*cta.sq, *cta.so)))
             if between_tiles:
-                parts.append(tuple(now - region.o_birth for region in cta.tmem))
-            parts.append(tuple(region.state(base, tile, now) for region in cta.tmem))
+                parts.append(tuple(now - region.o_birth for region in cta.regions))
+            parts.append(tuple(region.state(base, tile, now) for region in cta.regions))
             parts.append(cta.tma.state(now, mma.tile, mma.step, place))
             parts.append(cta.tma_store.state())
             parts.append(tuple(smsp.state(now) for smsp in cta.smsps))
@@ -294,6 +286,7 @@ class SteadyState:
             counted=[busy for cta in cluster.ctas for busy in cta.busy()],
             moved=[share.moved for cta in cluster.ctas for share in (cta.l2, cta.hbm)],
             tensor_busy=cluster.tensor.busy,
+            tensor=cluster.tensor.tally(),
             times=[getattr(owner, name) for owner, name in self._times()],
             sizes=cluster.core.trace.sizes(),
             events=cluster.core.events,
@@ -324,7 +317,7 @@ class SteadyState:
         for cta in self.cluster.ctas:
             for buffer in (*cta.sq, *cta.so):
                 places += [(buffer, name) for name in ("birth", "first_use", "last_use")]
-            places += [(region, "o_birth") for region in cta.tmem]
+            places += [(region, "o_birth") for region in cta.regions]
         return places
 
     # -- the jump ------------------------------------------------------------------------------
@@ -340,7 +333,7 @@ class SteadyState:
         phases = {}
         more: dict[int, int] = {}
         for barrier, old, new in zip(self._barriers(), before.barriers, here.barriers, strict=True):
-            if barrier.name in RING_BARRIERS:
+            if barrier.name in cluster.ring_barriers:
                 grown = (barrier.stage + times * turn) // slots
             else:
                 phases[barrier.cta, barrier.code, barrier.stage] = new - old
@@ -368,13 +361,13 @@ class SteadyState:
             cta.tma_store.waiters = [
                 (target + times * (d - c), wake) for target, wake in cta.tma_store.waiters
             ]
-            for buffer in cta.ring:
+            for buffer in (buffer for ring in cta.rings for buffer in ring):
                 buffer.shift(times * tiles, times * steps, times * ids)
                 buffer.wrap += (buffer.stage + times * turn) // slots
             self._turn(cta, times * turn)
             for buffer in (*cta.sq, *cta.so):
                 buffer.shift(times * tiles, 0, times * ids)
-            for region in cta.tmem:
+            for region in cta.regions:
                 region.shift(tag(times * tiles, times * steps), tag(times * tiles, 0))
             for store in cta.tma_store.stores():
                 store.tile_id += times * ids
@@ -393,6 +386,9 @@ class SteadyState:
         shares = [share for cta in cluster.ctas for share in (cta.l2, cta.hbm)]
         for share, was_moved, moved in zip(shares, before.moved, here.moved, strict=True):
             share.moved += times * (moved - was_moved)
+        cluster.tensor.advance(
+            [times * (b - a) for a, b in zip(before.tensor, here.tensor, strict=True)]
+        )
         cluster.tensor.busy += times * (here.tensor_busy - before.tensor_busy)
         keys = [(cta.number, code) for cta in cluster.ctas for code in cta.busy_codes]
         cycles = here.total - before.total
@@ -411,23 +407,24 @@ class SteadyState:
     def _turn(self, cta: Cta, by: int) -> None:
         """Let every slot of the ring, and its barriers, stand ``by`` places further on."""
         slots = self.cluster.design.kv_stages
-        for name in RING_BARRIERS:
+        for name in self.cluster.ring_barriers:
             stages = cta.barriers[name]
             stages[:] = _rotated(stages, -by % slots)
             for stage, barrier in enumerate(stages):
                 barrier.stage = stage
-        cta.ring[:] = _rotated(cta.ring, -by % slots)
-        for stage, buffer in enumerate(cta.ring):
-            buffer.move(stage)
+        for ring in cta.rings:
+            ring[:] = _rotated(ring, -by % slots)
+            for stage, buffer in enumerate(ring):
+                buffer.move(stage)
 
     def _ring(self, turn: int) -> Ring:
         """How the trace's copies of a period move through the ring."""
         code = self.cluster.core.trace.code
-        names = ("issue K", "issue V", "load K", "load V", "K", "V", *RING_BARRIERS)
-        slots = self.cluster.design.kv_stages
+        names = ("issue K", "issue V", "load K", "load V", "K", "V", *self.cluster.ring_barriers)
+        rings = self.cluster.ctas[0].rings
         return Ring(
-            slots, turn, frozenset(code(name) for name in names),
-            tuple(code(f"sKV[{i}]") for i in range(slots)),
+            self.cluster.design.kv_stages, turn, frozenset(code(name) for name in names),
+            tuple(code(buffer.slot) for ring in rings for buffer in ring),
         )  # fmt: skip
 
 

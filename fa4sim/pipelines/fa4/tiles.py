@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fa4sim.numerics.masks import NO_MASK, BlockStep, block_steps
-from fa4sim.specs import Design, Problem
+from fa4sim.specs import AnyDesign, Problem
 
 
 @dataclass(frozen=True)
@@ -78,30 +78,30 @@ def without_most_of_its_steady_part(tile: WorkTile, most: int) -> tuple[WorkTile
     return tile.at(steps=tuple(kept), hbm_steps=from_hbm), tile.blocks - len(kept)
 
 
-def packed_rows(problem: Problem, design: Design, batch: int) -> int:
+def packed_rows(problem: Problem, design: AnyDesign, batch: int) -> int:
     """Rows of Q that one (head, sequence) brings: with packing, every head of the group."""
     seqlen_q, _ = problem.lengths(batch)
     return seqlen_q * (problem.group if design.pack_gqa else 1)
 
 
-def grid_heads(problem: Problem, design: Design) -> int:
+def grid_heads(problem: Problem, design: AnyDesign) -> int:
     """Heads the grid counts: query heads, or K/V heads when query heads are packed."""
     assert problem.kv_heads is not None
     return problem.kv_heads if design.pack_gqa else problem.heads
 
 
-def kv_head_of(problem: Problem, design: Design, head: int) -> int:
+def kv_head_of(problem: Problem, design: AnyDesign, head: int) -> int:
     """The K/V head that grid head ``head`` reads."""
     return head if design.pack_gqa else head // problem.group
 
 
-def m_blocks(problem: Problem, design: Design, batch: int) -> int:
+def m_blocks(problem: Problem, design: AnyDesign, batch: int) -> int:
     """Work tiles along the queries of one (head, sequence)."""
     return -(-packed_rows(problem, design, batch) // (design.work_rows * design.cta_group))
 
 
 def work_tile(
-    problem: Problem, design: Design, index: int, m_block: int, head: int, batch: int
+    problem: Problem, design: AnyDesign, index: int, m_block: int, head: int, batch: int
 ) -> WorkTile:
     """The work tile at grid coordinates ``(m_block, head, batch)``."""
     seqlen_q, seqlen_k = problem.lengths(batch)
@@ -133,6 +133,6 @@ def needs_mask(step: BlockStep) -> bool:
     return step.kind != NO_MASK
 
 
-def first_row(design: Design, tile: WorkTile, stage: int, rank: int) -> int:
+def first_row(design: AnyDesign, tile: WorkTile, stage: int, rank: int) -> int:
     """First (packed) row of stage ``stage`` in CTA ``rank`` of the pair."""
     return ((tile.m_block * design.q_stages + stage) * design.cta_group + rank) * design.tile_m

@@ -1,0 +1,132 @@
+"""What each piece of a step costs on Hopper: instruction counts times unit rates, plus latencies.
+
+wgmma leaves a thread, of every 8 columns, 2 of each of 2 rows; four neighbouring lanes share a row.
+So a warp of a consumer has 16 rows, and a lane half as many scores as the block has columns: for
+128 columns 64 maxima, 64 multiply-adds, 64 exponentials, 64 additions to the row sums, 32
+conversions of pairs, and as many multiplies as it holds of O. A row's maximum takes two shuffles.
+The counts are those of ``fa4kernel.hopper.rows``. Nothing here is a measured step time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from fa4sim.engine.units import Group
+from fa4sim.specs import HopperDesign, Machine, Problem
+
+#: Scores of a lane that go to the units in one go: the grain at which warps alternate.
+GROUP = 8
+#: Of maxima, masks, multiplies and conversions.
+CHUNK = 32
+LANES = 32
+#: Depth of one k-step of 16-bit operands, and its bytes per row.
+DEPTH, DEPTH_BYTES = 16, 32
+
+
+@dataclass(frozen=True)
+class ProductCosts:
+    """The k-steps of one product of a warpgroup."""
+
+    steps: int
+    step_cycles: int
+    step_smem: int
+    start: int
+
+
+@dataclass(frozen=True)
+class RowCosts:
+    """What a consumer warp does with its rows, in groups of independent instructions."""
+
+    mask: tuple[Group, ...]
+    maximum: tuple[Group, ...]
+    reduce: Group
+    reduce_latency: int
+    exponentiate: tuple[Group, ...]
+    exp2_latency: int
+    rescale: tuple[Group, ...]
+    convert: tuple[Group, ...]
+    overhead: Group
+    sum_latency: int
+    lse_latency: int
+    round_output: tuple[Group, ...]
+    store_cycles: int
+    store_issue: int
+
+
+def qk_costs(problem: Problem, design: HopperDesign, machine: Machine) -> ProductCosts:
+    """S = Q K^T of one consumer: Q and K from shared memory."""
+    rate = machine.tensor_flops_per_cycle(problem.element_bytes)
+    m, n = design.tile_m, design.tile_n
+    return ProductCosts(
+        steps=design.head_dim_padded // DEPTH,
+        step_cycles=-(-2 * m * n * DEPTH // rate),
+        step_smem=-(-DEPTH_BYTES * (m + n) // machine.smem_bytes_per_cycle),
+        start=machine.mma_start_cycles,
+    )
+
+
+def pv_costs(problem: Problem, design: HopperDesign, machine: Machine) -> ProductCosts:
+    """O += P V of one consumer: P from registers, V from shared memory."""
+    rate = machine.tensor_flops_per_cycle(problem.element_bytes)
+    m, dv = design.tile_m, design.head_dim_v_padded
+    return ProductCosts(
+        steps=design.tile_n // DEPTH,
+        step_cycles=-(-2 * m * dv * DEPTH // rate),
+        step_smem=-(-DEPTH_BYTES * dv // machine.smem_bytes_per_cycle),
+        start=machine.mma_start_tmem_cycles,
+    )
+
+
+def row_costs(problem: Problem, design: HopperDesign, machine: Machine) -> RowCosts:
+    """Costs of the softmax, of rescaling and of the output; see the module for the counts."""
+    group = partial(
+        Group, factor=machine.beside_mma_factor, issue_factor=machine.beside_mma_issue_factor
+    )
+    alu, fma, mufu = (
+        machine.alu_cycles_per_warp, machine.fma_cycles_per_warp, machine.mufu_cycles_per_warp,
+    )  # fmt: skip
+    scores, outputs = design.tile_n // 2, design.head_dim_v_padded // 2
+    dependent, shuffle = machine.dependent_issue_cycles, machine.shuffle_cycles
+    over_lanes = 2 * (shuffle + dependent)
+    store = LANES // 2 * design.head_dim_v_padded * problem.out_bytes
+    return RowCosts(
+        # A comparison or a bit of a mask, and a select, per score.
+        mask=tuple(
+            group(2 * n, alu=round(n * machine.mask_cycles_per_element)) for n in _parts(scores)
+        ),
+        maximum=tuple(group(n, alu=round(n * alu)) for n in _parts(scores)),
+        # Two rows: two shuffles and maxima each, the old maximum, -infinity, difference, scale,
+        # the factor 2^x.
+        reduce=group(22, mufu=round(2 * mufu), fma=round(6 * fma), alu=round(12 * alu)),
+        reduce_latency=over_lanes + 5 * dependent + machine.mufu_latency_cycles,
+        exponentiate=tuple(
+            group(3 * n, mufu=round(n * mufu), fma=round(2 * n * fma))
+            for n in _parts(scores, GROUP)
+        ),
+        exp2_latency=machine.mufu_latency_cycles + 2 * dependent,
+        rescale=tuple(group(n, fma=round(n * fma)) for n in _parts(outputs)),
+        convert=tuple(
+            group(n // 2, alu=round(n / 2 * machine.convert_cycles_per_warp))
+            for n in _parts(scores)
+        ),
+        # Loop counter, slot and phase of both rings, descriptors.
+        overhead=group(24, alu=24),
+        sum_latency=over_lanes + machine.mufu_latency_cycles + 2 * dependent,
+        lse_latency=machine.mufu_latency_cycles + 6 * dependent,
+        round_output=tuple(
+            group(n // 2, alu=round(n / 2 * machine.convert_cycles_per_warp))
+            for n in _parts(outputs)
+        ),
+        store_cycles=max(1, -(-store // machine.smem_bytes_per_cycle)),
+        store_issue=max(1, store // (LANES * 16)),
+    )
+
+
+def _parts(total: int, size: int = CHUNK) -> list[int]:
+    """``total`` in parts of at most ``size``.
+
+    >>> _parts(88)
+    [32, 32, 24]
+    """
+    return [min(size, total - start) for start in range(0, total, size)]

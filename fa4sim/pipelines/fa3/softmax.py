@@ -1,0 +1,71 @@
+"""What a consumer warp does with its rows, which lie in registers: softmax, rescale, round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fa4sim.engine.agent import Steps
+from fa4sim.engine.buffers import tag
+from fa4sim.engine.units import Group
+from fa4sim.pipelines.fa3.cluster import Cluster, Cta
+from fa4sim.pipelines.fa3.products import Multiplying
+from fa4sim.pipelines.fa4.tiles import WorkTile, needs_mask
+
+
+class Normalising(Multiplying):
+    """A warp of a consumer, as far as it has to do with its 16 rows."""
+
+    def __init__(self, cluster: Cluster, cta: Cta, number: int, warp: int) -> None:
+        super().__init__(cluster, cta, number, warp)
+        self.costs = cluster.row_costs
+
+    def softmax(self, tile: WorkTile, step: int) -> Steps:
+        """S of ``step`` becomes P: mask, maximum, exponentials and their sum."""
+        costs = self.costs
+        self.block = tile.first_block - step
+        if self.cluster.data is not None:
+            self.cluster.data.softmax(self, tile, step)
+        yield from self.run_groups("step", "alu", (costs.overhead,))
+        if needs_mask(tile.steps[step]):
+            yield from self.run_groups("mask", "alu", costs.mask)
+        yield from self.run_groups("row max", "alu", costs.maximum)
+        yield from self.work("statistics", "alu", costs.reduce, costs.reduce_latency, self.number)
+        yield from self.run_groups("exp2", "mufu", costs.exponentiate, costs.exp2_latency)
+        self.block = tile.first_block - self.step
+
+    def rescale(self, step: int) -> Steps:
+        """Multiply O by the factors of ``step``: in every step, in registers."""
+        if self.cluster.data is not None:
+            self.cluster.data.rescale(self)
+        yield from self.run_groups("rescale O", "fma", self.costs.rescale)
+
+    def keep(self, tile: WorkTile, step: int) -> Steps:
+        """Round P to 16 bits, into the registers from which wgmma reads it."""
+        home, registers = self.home, self.registers
+        what = tag(self.tile, step)
+        if what not in registers.p_kept.done:
+            registers.p_birth = self.env.cycle
+        yield from self.run_groups("convert P", "alu", self.costs.convert)
+        if self.cluster.data is not None:
+            self.cluster.data.keep(self)
+        registers.p_kept.mark(self.lane, what)
+        if registers.p_kept.all_at(what):
+            home.record(
+                "S", self.tile_id, tile.first_block - step, self.number, registers.s_birth,
+                registers.s_first_use, self.env.cycle,
+            )  # fmt: skip
+
+    def run_groups(self, op: str, unit: str, groups: Sequence[Group], latency: int = 0) -> Steps:
+        """Groups of instructions one after the other: other warps' come in between."""
+        run, timeout = self.smsp.run, self.env.timeout
+        start = now = self.since = self.env.cycle
+        busy = latency
+        for group in groups:
+            end = run(now, group)
+            busy += getattr(group, unit)
+            if end > now:
+                yield timeout(end - now)
+            now = end
+        if latency:
+            yield timeout(latency)
+        self.span(unit, op, start, busy, self.number)
