@@ -23,6 +23,16 @@ def test_output_does_not_depend_on_the_schedule(case, seed, official):
 
 @pytest.mark.official
 @pytest.mark.slow
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", ["causal-clc", "varlen-clc"])
+def test_tiles_by_cluster_launch_control_when_few_ctas_fit(name, seed, official):
+    (case,) = (case for case in cases.ALL if case.name == name)
+    for schedule in ("lockstep", 1):
+        assert not official(case, seed, schedule=schedule, resident_ctas=4).problems()
+
+
+@pytest.mark.official
+@pytest.mark.slow
 def test_rounding_as_tensor_cores_do_stays_within_the_limits(seed, official):
     (case,) = (case for case in cases.ALL if case.name == "two-tiles")
     outcome = official(case, seed, arithmetic="faithful")
