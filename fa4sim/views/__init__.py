@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("pictures need matplotlib: pip install 'fa4sim[viz]'") from error
 
-from fa4sim.views.aligned import aligned_timelines
+from fa4sim.views.aligned import align, aligned_timelines
 from fa4sim.views.barrier_phases import barrier_phases
 from fa4sim.views.figure import Picture, alt_text, save
 from fa4sim.views.memory_map import memory_map
@@ -29,6 +29,7 @@ from fa4sim.views.units import unit_utilisation
 
 __all__ = [
     "Picture",
+    "align",
     "aligned_timelines",
     "alt_text",
     "barrier_phases",

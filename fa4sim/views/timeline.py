@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,9 @@ ROLES = (
     *("load", "tma", "mma", "tensor", "softmax0", "softmax1", "correction", "epilogue"),
     *("tma_store", "scheduler"),
 )
+#: Asynchronous units, of which a trace may tell when work was issued and done: of work that
+#: overlaps, each is drawn until the next was issued.
+UNITS = ("tma", "tensor", "tma_store", "cp_async")
 LANE = 0.36  # inches per lane
 SLIM = 0.27
 #: Waits shorter than this part of the window get no arrow.
@@ -250,17 +253,23 @@ def span_bars(part: Scope, lanes: Sequence[Lane]) -> list[list[Bar]]:
                 max(int(spans["start"][row]), part.start), min(int(spans["end"][row]), part.end),
                 i - 0.4, i + 0.4, look_of_op(op), _op_labels(lane, op, block, stage),
             )  # fmt: skip
+            if drawn and lane.role in UNITS and drawn[-1].low == bar.low:
+                drawn[-1] = _until(drawn[-1], bar.start)
             drawn.append(bar)
             if run is not None and run.end == bar.start and run.labels == bar.labels:
                 run = Bar(run.start, bar.end, run.low, run.high, run.look, run.labels)
             else:
-                if run is not None:  # asynchronous work may overlap what comes next
-                    end = min(run.end, bar.start)
-                    written.append(Bar(run.start, end, run.low, run.high, run.look, run.labels))
+                if run is not None:
+                    written.append(_until(run, bar.start))
                 run = bar
         if run is not None:
             written.append(run)
     return [drawn, written]
+
+
+def _until(bar: Bar, time: float) -> Bar:
+    """A bar that leaves room for what begins then, if it reaches so far."""
+    return replace(bar, end=min(bar.end, time))
 
 
 def _op_labels(lane: Lane, op: str, block: int, stage: int) -> tuple[str, ...]:

@@ -209,3 +209,14 @@ def test_a_cta_of_a_pair_is_called_one():
 def test_a_picture_saves_itself(tmp_path):
     trace = simulate(Problem(seqlen_q=256, head_dim=64), scope="cta").trace
     assert timeline(trace).save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_overlapping_work_of_a_unit_leaves_room_for_the_next():
+    trace = Trace("ticks")
+    for op, start in (("QK", 10), ("PV", 30)):  # issued one after the other, done together
+        trace.add("span", sm=0, cta=0, role="tensor", unit="tensor", op=op, start=start, end=90,
+                  tile=0, block=1, stage=0)  # fmt: skip
+    part = scope(trace, 0, 100)
+    drawn, written = span_bars(part, find_lanes(part, "first"))
+    assert [(bar.start, bar.end) for bar in drawn] == [(10, 30), (30, 90)]
+    assert [(bar.start, bar.end) for bar in written] == [(10, 30), (30, 90)]
