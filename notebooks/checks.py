@@ -640,3 +640,225 @@ def _repair_hint(statement: str) -> str:
         "nanosleep": " Time is no order: nothing says that the copy is faster.",
     }
     return next((hint for start, hint in hints.items() if statement.startswith(start)), "")
+
+
+# -- 08: the real kernel ---------------------------------------------------------------------------
+
+_BLOCKS = (1, 2, 3)
+
+
+def check_pair(arrivals: int | None = None, announced: int | None = None) -> Answer:
+    """Exercise 8.1: of a pair, arrivals at P_full_O_rescaled, bytes of K at load_KV_full."""
+    if arrivals is None or announced is None:
+        return UNANSWERED
+    from fa4kernel.forward.barrier_table import table
+    from fa4kernel.forward.config import Config
+
+    cfg = Config(cta_group=2)
+    _, right = table(cfg)["P_full_O_rescaled"]
+    if arrivals != right:
+        return _wrong(
+            f"{arrivals:,} arrivals: the leader's MMA warp works for both CTAs, so it must hear of "
+            "all rows, and of each from two threads."
+        )
+    bytes_ = cfg.k_bytes * cfg.cta_group
+    if announced != bytes_:
+        return _wrong(
+            f"{announced:,} bytes: a CTA loads {cfg.k_rows} of the 128 keys, of 128 numbers of two "
+            "bytes. Whose bytes does the leader's barrier count?"
+        )
+    return Answer(
+        True,
+        f"{right} threads: softmax and correction of both CTAs. {bytes_:,} bytes: two halves of "
+        f"{cfg.k_bytes:,}, one landing in each CTA, both counted at the leader.",
+    )
+
+
+@cache
+def _real_order(blocks: int) -> tuple[str, ...]:
+    """MMAs of one tile in the order in which the compiled kernel issues them."""
+    from workbench import Workbench
+
+    from fa4sim.views.aligned import issue_times
+
+    bench = Workbench(Problem(seqlen_q=256, seqlen_k=128 * blocks))
+    times = issue_times(bench.told(bench.run(trace=True).run.trace), 0)
+    return tuple(f"{op}{stage}" for op, _, _, stage in sorted(times, key=lambda key: times[key]))
+
+
+def check_order(mma_order: Callable[[int], Any]) -> Answer:
+    """Exercise 8.2: the MMAs of a tile in the order of issue."""
+    for blocks in _BLOCKS:
+        try:
+            said = mma_order(blocks)
+        except Exception as error:
+            return _wrong(f"mma_order({blocks}) raised {type(error).__name__}: {error}")
+        if said is None:
+            return UNANSWERED
+        real = _real_order(blocks)
+        if not isinstance(said, (list, tuple)) or not all(isinstance(name, str) for name in said):
+            return _wrong(f"mma_order({blocks}) gave {said!r}; give a list of names like 'QK0'.")
+        for i, (mine, true) in enumerate(zip(said, real, strict=False)):
+            if mine != true:
+                before = " ".join(real[max(0, i - 2) : i]) or "the beginning"
+                return _wrong(
+                    f"With {blocks} blocks, after {before}, you say {mine}; the kernel issues "
+                    f"{true}. Which of the two has what it needs earlier?"
+                )
+        if len(said) != len(real):
+            return _wrong(
+                f"With {blocks} blocks you name {len(said)} MMAs; the kernel issues {len(real)}: "
+                "for every block two products in each stage."
+            )
+    return Answer(
+        True,
+        "As the compiled kernel does with 1, 2 and 3 blocks. QK of the next block stands behind PV "
+        "of the same stage, so while softmax of one stage works, the tensor core has the other's.",
+    )
+
+
+# -- 09: the cross-check ---------------------------------------------------------------------------
+
+
+@cache
+def _crossbench(queries: int = 512, keys: int = 512) -> Any:
+    """The kernel of notebook 09."""
+    from crossbench import Crossbench
+
+    return Crossbench(Problem(seqlen_q=queries, seqlen_k=keys))
+
+
+def mystery_design_of_simulator() -> dict[str, Any]:
+    """Exercise 9.1: what is changed in the simulator's design. Use it; don't print it."""
+    return {"epilogue": "correction"}
+
+
+def check_simulator(field: str | None = None, value: object = None) -> Answer:
+    """Exercise 9.1: which field of the design is wrong, and its value in the kernel."""
+    if field is None or value is None:
+        return UNANSWERED
+    bench = _crossbench()
+    if field not in vars(bench.design):
+        return _wrong(f"A design has no field {field!r}; it has {', '.join(vars(bench.design))}.")
+    try:
+        verdicts = bench.check(**mystery_design_of_simulator() | {field: value})
+    except Exception as error:
+        return _wrong(f"{field}={value!r}: {type(error).__name__}: {error}")
+    left = [part for part in verdicts.values() if not part.agrees]
+    if left:
+        return _wrong(f"With {field}={value!r} in the simulator: {left[0].words()}")
+    if field not in mystery_design_of_simulator():
+        return _wrong(f"{field} is the same in both.")
+    return Answer(
+        True,
+        "All parts agree. The simulator let the correction store O itself, and meet at the barrier "
+        "Epilogue before it; in the kernel it hands O to the epilogue warp, which uses the TMA.",
+    )
+
+
+def check_loaded(bytes_loaded: Callable[[int, int], Any]) -> Answer:
+    """Exercise 9.2: bytes that TMA loads."""
+    for queries, keys in ((256, 256), (512, 512), (300, 200)):
+        try:
+            said = bytes_loaded(queries, keys)
+        except Exception as error:
+            return _wrong(f"bytes_loaded({queries}, {keys}): {type(error).__name__}: {error}")
+        if said is None:
+            return UNANSWERED
+        bench = _crossbench(queries, keys)
+        amounts = bench.run.record.amounts["bytes loaded"]
+        if said != amounts:
+            return _wrong(
+                f"{queries} queries, {keys} keys: you say {said:,}, kernel and simulator load "
+                f"{amounts:,}. How many tiles are there, how many blocks has each, and what does "
+                "a tile of 128 rows take?"
+            )
+    return Answer(
+        True,
+        "Every tile loads all of K and V again: more queries, more bytes. In the GPU most of them "
+        "come from L2.",
+    )
+
+
+# -- 10: break it ----------------------------------------------------------------------------------
+
+#: The barrier of exercise 10.1 with its wrong count, and the right one.
+_BARRIER, _WRONG, _RIGHT = "softmax_stats_empty", 160, 128
+#: Keys that exercise 10.2 shows every row too many.
+_TOO_MANY_KEYS = 1
+
+
+@cache
+def _bench(causal: bool = False) -> Any:
+    """The kernel of notebook 10."""
+    from workbench import Workbench
+
+    return Workbench(Problem(seqlen_q=256, seqlen_k=512, causal=causal))
+
+
+def mystery_forward(barrier: str = _BARRIER, arrivals: int = _WRONG) -> str:
+    """Exercise 10.1: the PTX of our kernel with one count changed. Run it; don't print it."""
+    return str(_bench().with_count(barrier, arrivals))
+
+
+def crooked_output() -> Any:
+    """Exercise 10.2: O, float32 (1, 256, 1, 128), of a launch with a mask that is a little off."""
+    return _bench(causal=True).run(window=(None, _TOO_MANY_KEYS)).out
+
+
+def check_count(barrier: str | None = None, arrivals: int | None = None) -> Answer:
+    """Exercise 10.1: at which barrier a count is wrong, and what it should be."""
+    if barrier is None or arrivals is None:
+        return UNANSWERED
+    name = str(barrier).partition("[")[0]
+    counts = _bench().counts()
+    if name not in counts:
+        return _wrong(f"There is no barrier {barrier!r} in this kernel; it has {[*counts]}.")
+    if not isinstance(arrivals, int) or isinstance(arrivals, bool) or arrivals < 1:
+        return _wrong(f"arrivals={arrivals!r}: give a whole number, at least 1.")
+    if name != _BARRIER:
+        return _wrong(
+            f"The count of {name} is {counts[name]}, as it should be. Who stands there is a "
+            "victim, or waits for one. Look for a barrier at which some have come, and too few."
+        )
+    trouble = _forward_trouble(mystery_forward(name, arrivals))
+    if trouble:
+        return _wrong(f"{name} is right. But with {arrivals:,} arrivals: {trouble}.")
+    return Answer(
+        True,
+        f"All {arrivals} threads of the correction arrive when they have read a factor of a row; "
+        f"with {_WRONG} a phase waits for threads that don't exist.",
+    )
+
+
+def _forward_trouble(ptx: str) -> str:
+    """What is wrong with a run of a version of our kernel; '' if nothing."""
+    from fa4kernel.emulator import DeadlockError
+
+    try:
+        tried = _bench().run(ptx)
+    except DeadlockError as error:
+        here = next((w for w in error.waits if w.on.startswith(_BARRIER)), error.waits[0])
+        return f"it hangs, {here.role} at {here.on} with {here.arrived} of {here.expected} arrivals"
+    if tried.kinds:
+        return f"it ends, and the checks report {', '.join(tried.kinds)}"
+    return "" if tried.error < 0.01 else f"the error of O is {tried.error:.3f}"
+
+
+def check_mask(keys_too_many: int | None = None) -> Answer:
+    """Exercise 10.2: how many keys too many each row sees."""
+    if keys_too_many is None:
+        return UNANSWERED
+    if not isinstance(keys_too_many, int) or isinstance(keys_too_many, bool):
+        return _wrong(f"keys_too_many={keys_too_many!r}: give a whole number, perhaps negative.")
+    bench, out = _bench(causal=True), crooked_output()
+    guess = bench.attention((None, keys_too_many))
+    off = float(np.linalg.norm(out - guess) / np.linalg.norm(guess))
+    if off < 0.01:
+        return Answer(
+            True,
+            f"Attention with {keys_too_many} more is {off:.4f} away from this O, as near as bf16 "
+            "allows: each row sees one key of the future. A single row shows it best: the one with "
+            "the largest error gives much weight to that key.",
+        )
+    return _wrong(f"Attention with {keys_too_many:+d} keys is {off:.3f} away from this O.")

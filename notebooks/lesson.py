@@ -5,14 +5,20 @@ Every chart is a :class:`fa4sim.views.Picture`, so it carries a description in w
 
 from __future__ import annotations
 
+import ast
+import html
+import inspect
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from IPython.display import Markdown, display
+from IPython.display import HTML, Markdown, display
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from fa4kernel.emulator import DeadlockError
 from fa4kernel.emulator.checks.hazard import Hazard
 from fa4kernel.emulator.errors import source_line
 from fa4sim import Deadlock, Trace
@@ -271,7 +277,7 @@ def diagnosis(error: Deadlock, reasons: bool = True) -> None:
 
 # -- kernels in the emulator -----------------------------------------------------------------------
 
-#: What to do if the example kernels cannot be compiled here.
+#: What to do if kernels cannot be compiled here.
 KERNEL_EXTRA = (
     "This notebook compiles a kernel with NVIDIA's CuTe DSL, which runs on Linux and has a licence "
     "of its own. In a clone of the repository: pip install '.[kernel]' (in a cell of this "
@@ -291,6 +297,41 @@ def meeting(hazard: Hazard) -> Markdown:
             where = source_line(code.location) if code.location else f"PTX line {code.line}"
             rows.append((order, party.who, f"`{what}`", where, party.tick))
     return table(["", "who", "instruction", "source line", "tick"], rows)
+
+
+def standing(error: DeadlockError) -> Markdown:
+    """Who stands where in a deadlock of an emulated kernel, one of each role; whom they miss."""
+    rows = []
+    first = {wait.role: wait for wait in reversed(error.waits)}
+    for wait in sorted(first.values(), key=error.waits.index):
+        missing = "; ".join(wait.missing) or "nobody"
+        came = f"{wait.arrived} of {wait.expected}" if wait.expected else "–"
+        rows.append((wait.role, wait.on, source_of(wait), came, missing))
+    return table(["who", "stands at", "line", "have come", "missing"], rows)
+
+
+def source_of(wait: Any) -> str:
+    """File and line at which a warp waits."""
+    return ":".join(wait.source.split(":")[:2])
+
+
+def beside(left: Callable[..., Any], right: Callable[..., Any], titles: Sequence[str]) -> HTML:
+    """The source of two functions, side by side."""
+    cells = "".join(
+        f'<td style="vertical-align:top;text-align:left"><b>{html.escape(title)}</b>'
+        f'<pre style="font-size:75%">{html.escape(code_of(each))}</pre></td>'
+        for title, each in zip(titles, (left, right), strict=True)
+    )
+    return HTML(f"<table><tr>{cells}</tr></table>")
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """A function as it stands in its file, without its docstring."""
+    text = textwrap.dedent(inspect.getsource(function))
+    docstring = ast.get_docstring(ast.parse(text).body[0], clean=False)
+    return text if docstring is None else re.sub(
+        r' *"""' + re.escape(docstring) + r'"""\n', "", text
+    )  # fmt: skip
 
 
 # -- the stepper -----------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("*.md"))
 
 
-#: The exercises of notebook 07 compile a kernel.
+#: The exercises of notebooks 07 to 10 compile kernels.
+COMPILING = ("07", "08", "09", "10")
 needs_the_dsl = pytest.mark.skipif(
     find_spec("cutlass") is None, reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'"
 )
@@ -45,7 +46,7 @@ def answers_of(checks: ModuleType, path: Path) -> list[Any]:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=[needs_the_dsl] * path.stem.startswith("07"))
+        pytest.param(path, id=path.stem, marks=[needs_the_dsl] * path.stem.startswith(COMPILING))
         for path in SOLUTIONS
     ],
 )
@@ -74,6 +75,10 @@ def test_every_notebook_has_solutions() -> None:
         lambda c: c.check_period(None),
         lambda c: c.check_announcement(),
         lambda c: c.check_repair(),
+        lambda c: c.check_pair(),
+        lambda c: c.check_simulator(),
+        lambda c: c.check_count(),
+        lambda c: c.check_mask(),
     ],
 )
 def test_an_untouched_exercise_says_so(
@@ -301,3 +306,84 @@ def test_a_mystery_is_answered_in_names(checks):
     for answer in ((3, "a", "arrival"), ("S_full", 1, "wait"), ("S_full", "mma", None)):
         said = checks.check_mystery(*answer)
         assert not said.right
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [((256, 32768), "works for both CTAs"), ((512, 16384), "Whose bytes")],
+)
+def test_a_wrong_pair(checks: ModuleType, said: tuple[int, int], message: str) -> None:
+    answer = checks.check_pair(*said)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (lambda blocks: ["QK0", "QK1", "PV0"], "you name 3 MMAs; the kernel issues 4"),
+        (lambda blocks: ["QK0", "QK1", "PV1", "PV0"], "after QK0 QK1, you say PV1"),
+        (lambda blocks: ["QK0", "QK1", "PV0", "PV1"] * blocks, "With 2 blocks, after QK1 PV0"),
+        (lambda blocks: "QK0", "give a list of names"),
+        (lambda blocks: 1 / 0, "ZeroDivisionError"),
+        (lambda blocks: None, "no answer here"),
+    ],
+)
+def test_a_wrong_order(checks: ModuleType, order: Callable[[int], Any], message: str) -> None:
+    answer = checks.check_order(order)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (("S_empty", 1), "There is no barrier"),
+        (("P_full_O_rescaled[0]", 256), "is a victim"),
+        (("softmax_stats_empty", 129), "it hangs, softmax0 at softmax_stats_empty[0] with 128 of"),
+        (("softmax_stats_empty", 127), "split-arrival"),
+        (("softmax_stats_empty", 0), "at least 1"),
+    ],
+)
+def test_a_wrong_count(checks: ModuleType, said: tuple[str, int], message: str) -> None:
+    answer = checks.check_count(*said)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("keys", "message"), [(0, "+0 keys"), (-1, "-1 keys"), (2, "+2 keys"), ("1", "whole number")]
+)
+def test_a_wrong_mask(checks: ModuleType, keys: Any, message: str) -> None:
+    answer = checks.check_mask(keys)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (("slots", 3), "has no field 'slots'"),
+        (("kv_stages", 4), "barriers: DIFFER"),
+        (("epilogue", "correction"), "barriers: DIFFER: Epilogue"),
+        (("epilogue", "none"), "epilogue='none'"),
+    ],
+)
+def test_a_wrong_field(checks: ModuleType, said: tuple[str, object], message: str) -> None:
+    answer = checks.check_simulator(*said)
+    assert not answer.right and message in answer.message
+
+
+@needs_the_dsl
+@pytest.mark.parametrize(
+    ("loaded", "message"),
+    [
+        (lambda q, k: (q + 2 * k) * 256, "512 queries, 512 keys: you say"),
+        (lambda q, k: 1 / 0, "ZeroDivisionError"),
+        (lambda q, k: None, "no answer here"),
+    ],
+)
+def test_wrong_bytes(checks: ModuleType, loaded: Callable[[int, int], Any], message: str) -> None:
+    answer = checks.check_loaded(loaded)
+    assert not answer.right and message in answer.message

@@ -156,3 +156,34 @@ def test_a_meeting_tells_both_parties_and_where_they_stand(
     assert "2 times at shared bytes 0x40 to 0x43 of CTA 0" in shown[0].data
     assert "| first | warp 0 of CTA 0 | `st.shared.u32` | PTX line 4 | 3 |" in rows.data
     assert "1,234" in rows.data
+
+
+def test_who_stands_where_is_told_once_for_each_role(lesson: ModuleType) -> None:
+    from fa4kernel.emulator.errors import DeadlockError
+    from fa4kernel.emulator.waiting import Waiting
+
+    waits = [
+        Waiting(cta=0, role=role, warps=(warp,), line=9, text="", source="mma.py:7: full.wait()",
+                kind="mbarrier", on=on, arrived=1, expected=2, missing=missing)
+        for role, warp, on, missing in (
+            ("mma", 12, "S_full[0]", ("load (warp 14)",)),
+            ("correction", 8, "stats[0]", ()),
+            ("correction", 9, "stats[1]", ()),
+        )
+    ]  # fmt: skip
+    text = lesson.standing(DeadlockError("", waits, [], 1)).data
+    assert "| mma | S_full[0] | mma.py:7 | 1 of 2 | load (warp 14) |" in text
+    assert "stats[0]" in text and "stats[1]" not in text and text.endswith("nobody |")
+
+
+def test_two_functions_stand_side_by_side_without_their_docstrings(lesson: ModuleType) -> None:
+    def left(x: int) -> bool:
+        """Not to be seen."""
+        return x < 1
+
+    def right() -> int:
+        return 2
+
+    text = lesson.beside(left, right, ("here", "there")).data
+    assert text.index("here") < text.index("return x &lt; 1") < text.index("there")
+    assert "return 2" in text and "Not to be seen" not in text

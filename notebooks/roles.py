@@ -1,0 +1,19 @@
+"""Our kernel's roles and the simulator's: the functions that notebook 08 shows side by side."""
+
+from __future__ import annotations
+
+from fa4kernel.forward import correction, epilogue, load, mma, softmax
+from fa4sim.pipelines.fa4.correction import CorrectionRole
+from fa4sim.pipelines.fa4.epilogue import EpilogueRole
+from fa4sim.pipelines.fa4.load import LoadRole
+from fa4sim.pipelines.fa4.mma import MmaRole
+from fa4sim.pipelines.fa4.softmax import SoftmaxRole
+
+#: By the name of the file on both sides: the role's loop; of softmax, a step of it.
+ROLES = {
+    "load": (load.run, LoadRole.run),
+    "correction": (correction.run, CorrectionRole.run),
+    "epilogue": (epilogue.run, EpilogueRole.run),
+    "mma": (mma.multiply_tiles, MmaRole.run),
+    "softmax": (softmax.softmax_step, SoftmaxRole.softmax_step),
+}
