@@ -237,7 +237,8 @@ def span_bars(part: Scope, lanes: Sequence[Lane]) -> list[list[Bar]]:
     """
     spans = part.rows("span")
     roles, ops = spans.text("role"), spans.text("op")
-    drawn, written = [], []
+    drawn: list[Bar] = []
+    written: list[Bar] = []
     for i, lane in enumerate(lanes):
         mask = roles == lane.role
         if lane.warp != NONE:
