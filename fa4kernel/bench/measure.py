@@ -21,7 +21,8 @@ from fa4kernel.gpu import gpu, shadow
 from fa4kernel.kernels import Kernel
 
 RUNS = 30
-BASELINES = ("cudnn", "fa2")
+#: PyTorch's cuDNN and FlashAttention-2, and FlashAttention-4 (`flash-attn-4`), if installed.
+BASELINES = ("cudnn", "fa2", "fa4")
 BUSY_S = 0.25  # for how long a kernel is kept running while the clock is looked at
 
 
@@ -37,7 +38,7 @@ def measure(
     Args:
         points: what.
         kernel: of a point, and its PTX.
-        baselines: PyTorch's backends to measure beside, for points without a variant.
+        baselines: of `BASELINES`, to measure beside, for points without a variant.
         tell: is given a line for each.
         until: `time.monotonic()` at which to stop.
 
@@ -53,7 +54,7 @@ def measure(
         inputs = draw(point)
         row = {"name": point.name, **{k: v for k, v in vars(point).items() if k != "changes"}}
         for name in baselines if not point.variant else ():
-            row[name] = summary(torch_times(point, inputs, name))
+            row[name] = summary(other_times(point, inputs, name))
         made, ptx = kernel(point)
         row |= our_times(point, inputs, made, ptx)
         row["design"] = str(made.design)
@@ -91,7 +92,7 @@ def our_times(point: Point, inputs: list[Any], kernel: Kernel, ptx: str) -> dict
     with Loaded(gpu(), ptx, launch, there) as loaded:
         times = loaded.times(RUNS)
         clock = clock_while(loaded, statistics.median(times))
-    wanted = torch_output(point, inputs, "fa2").float()
+    wanted = other_output(point, inputs, "fa2").float()
     error = float((out.float() - wanted).norm() / wanted.norm())
     return {"ours": summary(times), "rel_err": error, "clock_hz": clock}
 
@@ -110,11 +111,16 @@ def clock_while(loaded: Loaded, milliseconds: float) -> int:
     return clock
 
 
-def torch_output(point: Point, inputs: list[Any], backend: str) -> Any:
-    """PyTorch's attention."""
+def other_output(point: Point, inputs: list[Any], backend: str) -> Any:
+    """Attention by one of `BASELINES`."""
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    if backend == "fa4":
+        from flash_attn.cute import flash_attn_func
+
+        made = flash_attn_func(*inputs, causal=point.causal)
+        return made[0] if isinstance(made, tuple) else made
     chosen = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}[backend]
     q, k, v = (tensor.transpose(1, 2) for tensor in inputs)
     with sdpa_kernel(chosen):
@@ -124,22 +130,22 @@ def torch_output(point: Point, inputs: list[Any], backend: str) -> Any:
     return made.transpose(1, 2)
 
 
-def torch_times(point: Point, inputs: list[Any], backend: str) -> list[float]:
-    """Milliseconds of PyTorch's attention; none if it refuses."""
+def other_times(point: Point, inputs: list[Any], backend: str) -> list[float]:
+    """Milliseconds of one of `BASELINES`; none if it refuses, or is not installed."""
     import torch
 
     try:
         for _ in range(3):
-            torch_output(point, inputs, backend)
+            other_output(point, inputs, backend)
         marks = []
         for _ in range(RUNS):
             first, last = (torch.cuda.Event(enable_timing=True) for _ in "ab")
             first.record()
-            torch_output(point, inputs, backend)
+            other_output(point, inputs, backend)
             last.record()
             marks.append((first, last))
         torch.cuda.synchronize()
-    except RuntimeError:
+    except (RuntimeError, ImportError):
         return []
     return [first.elapsed_time(last) for first, last in marks]
 

@@ -34,7 +34,7 @@ from fa4sim.cli.output import check_target, note, print_json, say, write_whole
     help="few: head dim 128, lengths 1k to 16k. all: the grid of docs/validation/h200.md.",
 )
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(BASELINES),
-              help="PyTorch's backends to measure beside. [default: all]")  # fmt: skip
+              help="What to measure beside. [default: all]")  # fmt: skip
 @click.option("--seconds", type=float, default=600, show_default=True, help="Stop after so long.")
 @click.option("--kernels", "folder", metavar="FOLDER", help="Take compiled kernels from here.")
 @click.option("--compile-to", "target", metavar="FOLDER", help="Only compile, into this folder.")
@@ -55,7 +55,8 @@ def bench(
     architecture: str | None,
     out: str | None,
 ) -> None:
-    """Time our forward kernel on this machine's GPU, beside PyTorch's cuDNN and FlashAttention-2.
+    """Time our forward kernel on this machine's GPU, beside PyTorch's cuDNN and
+    FlashAttention-2, and FlashAttention-4 where `flash-attn-4` is installed.
 
     Hopper and Blackwell. Needs PyTorch for CUDA, and the CuTe DSL unless --kernels brings compiled
     kernels. Clocks are left as they are.
