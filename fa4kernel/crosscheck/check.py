@@ -115,7 +115,9 @@ def crosscheck(
     run = emulated(kernel)
     given = (inputs.q, inputs.k, inputs.v)
     own = simulated(problem, design, machine, given, inputs.sink)
-    fed = simulated(problem, design, machine, given, inputs.sink, run.record.scores)
+    fed = simulated(
+        problem, design, machine, given, inputs.sink, run.record.scores, kernel.empty_block
+    )
     parts = compare(kernel, inputs, own, fed, run)
     if costs:
         parts.append(compare_costs(against, problem, design, machine))

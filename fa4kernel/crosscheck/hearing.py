@@ -16,10 +16,12 @@ class Ear:
     """Hears what the warps of a cluster do, in the order in which they do it.
 
     It stands in the place of :attr:`Core.log`, before the queues of the units, and around waits.
+    The block of a tile that sees no key is called ``empty_block``.
     """
 
-    def __init__(self, cluster: Cluster, record: Record) -> None:
+    def __init__(self, cluster: Cluster, record: Record, empty_block: int = -1) -> None:
         self.cluster = cluster
+        self.empty_block = empty_block
         self.core = cluster.core
         self.record = record
         self.warps = {
@@ -140,7 +142,7 @@ class Ear:
 
     def s_label(self, tile: WorkTile, stage: int, cta: Cta, block: int) -> Label:
         """Label of an S or P tile."""
-        return (*self.q_label(tile, stage, cta), block)
+        return (*self.q_label(tile, stage, cta), block if block >= 0 else self.empty_block)
 
     def load_label(self, cta: Cta, load: Load) -> Label:
         """Label of what a load brings."""
@@ -148,4 +150,4 @@ class Ear:
         if load.tensor == "Q":
             return self.q_label(tile, load.stage, cta)
         head = kv_head_of(self.cluster.problem, self.cluster.design, tile.head)
-        return tile.batch, head, load.block
+        return tile.batch, head, load.block if load.block >= 0 else self.empty_block

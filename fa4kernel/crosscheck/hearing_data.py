@@ -41,7 +41,8 @@ class HeardData(Data):
         return self.ear.q_label(role.cluster.tiles[role.tile], stage, role.home)
 
     def _score(self, role: Any) -> Label:
-        return (*self._row(role, role.stage), role.block)
+        tile = role.cluster.tiles[role.tile]
+        return self.ear.s_label(tile, role.stage, role.home, role.block)
 
     # -- units ---------------------------------------------------------------------------------
 
@@ -75,8 +76,9 @@ class HeardData(Data):
         label = self._finished(cta, mma)
         first, width = cta.cluster.columns[f"S{mma.stage}"]
         tmem = self.memory[cta.number].tmem
-        if self.given_scores is not None:
-            tmem[:, first : first + width] = self.given_scores[cta.number, label]
+        given = None if self.given_scores is None else self.given_scores.get((cta.number, label))
+        if given is not None:  # a kernel that has no such tile differs in its order
+            tmem[:, first : first + width] = given
         self.record.scores[cta.number, label] = tmem[:, first : first + width].copy()
 
     def pv(self, cta: Cta, mma: Mma) -> None:

@@ -61,7 +61,7 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
     made = replace(made, labels=labels(cfg))
     return Kernel(
         "our kernel", problem, design, ptx, made, tensors, results, never_made=NEVER_MADE,
-        left_out=LEFT_OUT,
+        left_out=LEFT_OUT, empty_block=0,
     )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ def simulated(
     arrays: tuple[Floats, Floats, Floats],
     sink: Floats | None = None,
     scores: Scores | None = None,
+    empty_block: int = -1,
 ) -> Simulated:
     """Run every cluster of a problem over its tiles, and write down what it does.
 
@@ -54,6 +55,7 @@ def simulated(
         arrays: q, k, v of shapes (batch, seqlen, heads, head_dim), float32.
         sink: (heads,) or None.
         scores: S tiles to put in the place of the pipeline's own, by CTA and label.
+        empty_block: what to call the block of a tile that sees no key.
 
     Raises:
         fa4sim.Deadlock: the design hangs.
@@ -66,8 +68,9 @@ def simulated(
     hazards: list[Any] = []
     for number, indices in enumerate(lists):
         hazards += _cluster(
-            problem, design, machine, [plan.tiles[i] for i in indices], number, data, record
-        )
+            problem, design, machine, [plan.tiles[i] for i in indices], number, data, record,
+            empty_block,
+        )  # fmt: skip
     data.finish(sink)
     record.amounts["rescales"] = data.rescales
     record.amounts["rescale votes"] = data.votes
@@ -76,7 +79,7 @@ def simulated(
 
 def _cluster(
     problem: Problem, design: Design, machine: Machine, tiles: list[WorkTile], number: int,
-    data: HeardData, record: Record,
+    data: HeardData, record: Record, empty_block: int,
 ) -> list[Any]:  # fmt: skip
     core = Core()
     first = number * design.cta_group
@@ -85,11 +88,11 @@ def _cluster(
         first_cta=first,
     )  # fmt: skip
     data.attach(cluster.ctas, tiles)
-    ear = Ear(cluster, record)
+    ear = Ear(cluster, record, empty_block)
     core.log = ear  # type: ignore[assignment]  # all that is asked of a log is to append
     data.ear = ear
     core.run()
     check_end(cluster)
     barriers_of(cluster, ear, record)
-    record.lives += life_rows(cluster)
+    record.lives += life_rows(cluster, empty_block)
     return list(core.hazards)

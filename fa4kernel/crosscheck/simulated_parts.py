@@ -89,7 +89,7 @@ def _waiters(cluster: Cluster, record: Record) -> None:
                 record.barriers[owner, name, int(stage)].waiters.add(warp.role)
 
 
-def life_rows(cluster: Cluster) -> Iterator[Life]:
+def life_rows(cluster: Cluster, empty_block: int = -1) -> Iterator[Life]:
     """The lives in a cluster's trace, with the bytes that the design gives each slot."""
     trace, design, problem = cluster.core.trace, cluster.design, cluster.problem
     slots = design.ring_slots(problem)
@@ -102,6 +102,8 @@ def life_rows(cluster: Cluster) -> Iterator[Life]:
         rank, block = int(cta) % design.cta_group, int(row["block"])
         label: Label
         offset = size = -1
+        if block < 0:
+            block = empty_block
         if tensor in ("K", "V"):
             label = (tile.batch, kv_head_of(problem, design, tile.head), block)
             wrap = fills[int(cta), int(stage)]
