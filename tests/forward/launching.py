@@ -14,8 +14,8 @@ from fa4kernel.accuracy import LARGEST, LSE, RELATIVE, Accuracy, Errors, limits,
 from fa4kernel.call import Call
 from fa4kernel.cli.run import arguments, padded, padded_lse
 from fa4kernel.emulator import Launch
-from fa4kernel.forward.compile import compile_ptx
-from fa4kernel.forward.launch import Arrays, launch
+from fa4kernel.forward.launch import Arrays
+from fa4kernel.kernels import Kernel, kernel_for
 from fa4sim.numerics import from_bits16
 from tests.forward.cases import Case
 from tests.forward.running import draw
@@ -53,9 +53,9 @@ class Started:
         return [f"{found.errors} of {self.limit}; LSE is off by {found.lse:.3g} of {LSE}"]
 
 
-def ptx(case: Case) -> str:
-    """The compiled kernel of a case."""
-    return compile_ptx(case.config, case.problem.head_dim, case.problem.dim_v)
+def kernel_of(case: Case) -> Kernel:
+    """The kernel of a case; its `ptx` is compiled when it is asked for."""
+    return kernel_for(case.problem, "sm_100a", case.machine, case.design)
 
 
 def starter(case: Case, seed: int = 0) -> Callable[[], Started]:
@@ -69,9 +69,7 @@ def starter(case: Case, seed: int = 0) -> Callable[[], Started]:
         given: dict[str, Any] = _OPTIONAL | arguments(problem, inputs)
         call = Call.of(given.pop("q"), given.pop("k"), given.pop("v"), **given)
         arrays = call.arrays()
-        made = launch(
-            case.config, arrays, softmax_scale=call.scale, window=call.window, sms=case.sms
-        )
+        made = kernel_of(case).launch(arrays, case.sms)
         return Started(case, made, arrays, expected, limit)
 
     return start

@@ -1,0 +1,97 @@
+"""Arrays of callers: what is taken, how it is rounded, and that results come back alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fa4kernel.operands import Operand, numbers
+from fa4sim.numerics import from_bits16, round_to, to_bits16
+
+
+@pytest.fixture
+def values(rng):
+    """float32 (2, 3, 4)."""
+    return rng.standard_normal((2, 3, 4)).astype(np.float32)
+
+
+def test_numpy_fp16_is_taken_bit_by_bit_and_given_back(values):
+    array = values.astype(np.float16)
+    operand = Operand.of("q", array, None)
+    assert operand.dtype == "fp16" and operand.shape == (2, 3, 4)
+    assert np.array_equal(operand.bits(), array.view(np.uint16))
+    back = operand.result(operand.bits())
+    assert back.dtype == np.float16 and np.array_equal(back, array)
+
+
+def test_bf16_of_ml_dtypes_is_taken_and_given_back(values):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy's bf16 is in ml_dtypes")
+    array = values.astype(ml_dtypes.bfloat16)
+    operand = Operand.of("q", array, None)
+    assert operand.dtype == "bf16"
+    assert np.array_equal(operand.bits(), to_bits16(round_to(values, "bf16"), "bf16"))
+    assert operand.result(operand.bits()).dtype == array.dtype
+
+
+@pytest.mark.parametrize("kind, dtype", [(torch.bfloat16, "bf16"), (torch.float16, "fp16")])
+def test_tensors_of_pytorch_are_taken_and_given_back(values, kind, dtype):
+    tensor = torch.from_numpy(values).to(kind)
+    operand = Operand.of("k", tensor, None)
+    assert operand.dtype == dtype
+    assert np.array_equal(from_bits16(operand.bits(), dtype), tensor.float().numpy())
+    back = operand.result(operand.bits())
+    assert back.dtype == kind and torch.equal(back, tensor)
+    lse = operand.like(values)
+    assert isinstance(lse, torch.Tensor) and lse.dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+@pytest.mark.parametrize("library", [np, torch])
+def test_float32_is_rounded_to_what_the_caller_says(values, library, dtype):
+    array = values if library is np else torch.from_numpy(values)
+    operand = Operand.of("v", array, dtype)
+    rounded = round_to(values, dtype)
+    assert np.array_equal(from_bits16(operand.bits(), dtype), rounded)
+    back = operand.result(operand.bits())
+    assert back.dtype == array.dtype and np.array_equal(np.asarray(back), rounded)
+
+
+def test_a_tensor_that_needs_a_gradient_is_taken(values):
+    tensor = torch.from_numpy(values).half().requires_grad_()
+    assert np.array_equal(Operand.of("q", tensor, None).bits(), values.astype("f2").view("u2"))
+
+
+@pytest.mark.parametrize("library", [np, torch])
+def test_arrays_need_not_be_contiguous(values, library):
+    half = values.astype(np.float16)
+    array = half if library is np else torch.from_numpy(half)
+    turned = array.swapaxes(0, 1)[:, ::2]
+    bits = Operand.of("q", turned, None).bits()
+    assert bits.flags.c_contiguous
+    assert np.array_equal(bits.view(np.float16), half.swapaxes(0, 1)[:, ::2])
+
+
+@pytest.mark.parametrize(
+    "array, dtype, words",
+    [
+        ([[1.0]], None, "q is a list; it must be a NumPy array or a PyTorch tensor"),
+        (np.zeros(2), None, "q is float64; the kernel takes bfloat16 and float16: convert it"),
+        (np.zeros(2, np.float32), None, "q is float32; .*: say dtype='bf16' or 'fp16' to round"),
+        (np.zeros(2, np.float32), "fp8", "q is float32"),
+        (np.zeros(2, np.float16), "bf16", "q is float16, but dtype='bf16' was asked for"),
+        (torch.zeros(2, dtype=torch.int32), None, "q is int32; the kernel takes"),
+    ],
+)
+def test_refusals_say_what_it_is_and_what_to_do(array, dtype, words):
+    with pytest.raises(ValueError, match=words):
+        Operand.of("q", array, dtype)
+
+
+def test_short_lists_of_numbers():
+    assert numbers("sink", torch.ones(2, dtype=torch.bfloat16), np.float32, 2).tolist() == [1, 1]
+    assert numbers("cu_seqlens_q", [0, 5], np.int32, 2).dtype == np.int32
+    with pytest.raises(ValueError, match=r"sink has shape \(3,\); it must be \(2,\)"):
+        numbers("sink", np.zeros(3), np.float32, 2)
+    with pytest.raises(ValueError, match="cu_seqlens_q is float64; it must hold integers"):
+        numbers("cu_seqlens_q", np.array([0.0, 1.0]), np.int32, 2)

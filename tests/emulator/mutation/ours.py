@@ -1,0 +1,52 @@
+"""Our kernel as problems for mutation: the sizes at which the official one is broken.
+
+Four tiles for each CTA (or pair), so that the ring of keys and values wraps at every place of the
+text where it can, and scores that rise towards the keys which come last, so that O is rescaled. The
+causal kernel isn't persistent: there each CTA has one tile.
+
+    python -m fa4kernel.emulator.mutation tests.emulator.mutation.ours:single \\
+        tests.emulator.mutation.ours:pair tests.emulator.mutation.ours:causal \\
+        --page docs/validation/our_kernel.md
+"""
+
+from __future__ import annotations
+
+from fa4kernel.emulator.mutation.problem import Prepared, Problem, Remark
+from fa4sim.specs import Problem as Attention
+from tests.forward.cases import Case
+from tests.forward.launching import kernel_of, starter
+
+#: How far outputs may be from the original's: MMAs in one queue are one sum in float32.
+TOLERANCES = (2.0**-6, 1e-3)
+#: What reading the kernel tells about survivors.
+REMARKS: dict[str, tuple[Remark, ...]] = {"single": (), "pair": (), "causal": ()}
+
+
+def single() -> Problem:
+    """One CTA, four tiles of 256 rows, four blocks of keys in a ring of three slots."""
+    attention = Attention(seqlen_q=1024, seqlen_k=512)
+    case = Case("single", attention, {"cta_group": 1}, sms=1, rising=True)
+    return _ours(case, "one CTA, full attention")
+
+
+def pair() -> Problem:
+    """A pair of CTAs, four tiles of 512 rows, four blocks of keys in a ring of six slots."""
+    attention = Attention(seqlen_q=2048, seqlen_k=512)
+    return _ours(Case("pair", attention, sms=2, rising=True), "a pair of CTAs, full attention")
+
+
+def causal() -> Problem:
+    """Three CTAs with one causal tile each."""
+    attention = Attention(seqlen_q=768, seqlen_k=768, causal=True)
+    return _ours(Case("causal", attention, rising=True), "one CTA, causal")
+
+
+def _ours(case: Case, title: str) -> Problem:
+    start = starter(case)
+
+    def prepare() -> Prepared:
+        started = start()
+        return Prepared(started.launch, started.outputs, started.problems)
+
+    title, text = f"our kernel, {title}", kernel_of(case).ptx
+    return Problem(case.name, title, text, prepare, TOLERANCES, REMARKS[case.name])
