@@ -23,7 +23,7 @@ from fa4sim.cli.errors import (
 from fa4sim.cli.output import note, print_json, say, shows_progress
 from fa4sim.numerics import attention_blockwise, attention_float64, round_to
 from fa4sim.simulate import Run, simulate
-from fa4sim.specs import FP8, Design, Problem
+from fa4sim.specs import FP8, AnyDesign, Design, Problem
 
 #: Largest ‖O − O₆₄‖ / ‖O₆₄‖ that passes. P and O are rounded to the dtype, with a relative error
 #: of at most 2⁻⁸ each in bf16, 1.6e-3 in the mean square: together 2.3e-3 on random inputs. fp16
@@ -241,8 +241,17 @@ def lse_error(lse: Floats, exact: NDArray[np.float64]) -> float:
     return float(np.max(off, initial=0.0)) if np.isfinite(off).all() else math.nan
 
 
-def blockwise(problem: Problem, design: Design, inputs: Inputs) -> tuple[Floats, Floats]:
+def blockwise(problem: Problem, design: AnyDesign, inputs: Inputs) -> tuple[Floats, Floats]:
     """The blockwise reference with the parameters of a design."""
+    own: dict[str, Any] = {"emulation_freq": 0}  # Hopper's kernel has no polynomial
+    if isinstance(design, Design):
+        own = {
+            "emulation_freq": design.exp2_period,
+            "emulation_res": design.exp2_emulated,
+            "emulation_start": design.exp2_first_fragment,
+            "emulation_degree": design.exp2_degree,
+            "split_pv": design.p_first_columns / design.tile_n,
+        }
     out, lse = attention_blockwise(
         inputs.q,
         inputs.k,
@@ -253,12 +262,8 @@ def blockwise(problem: Problem, design: Design, inputs: Inputs) -> tuple[Floats,
         tile_n=design.tile_n,
         q_stage=design.q_stages,
         threshold=design.rescale_threshold,
-        emulation_freq=design.exp2_period,
-        emulation_res=design.exp2_emulated,
-        emulation_start=design.exp2_first_fragment,
-        emulation_degree=design.exp2_degree,
         pack_gqa=design.pack_gqa,
-        split_pv=design.p_first_columns / design.tile_n,
+        **own,
         **_mask_options(problem),
     )
     return out, lse

@@ -10,7 +10,7 @@ from typing import Any
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import table
 from fa4sim.report import Report, Wait
-from fa4sim.specs import Design, Machine, Problem
+from fa4sim.specs import AnyDesign, Design, HopperDesign, Machine, Problem
 
 MOST_WAITS_SHOWN = 10
 LEAST_SHARE_SHOWN = 0.01
@@ -51,8 +51,28 @@ def _dims(problem: Problem) -> str:
     return f"head dims {problem.head_dim} and {problem.dim_v}"
 
 
-def design_words(design: Design) -> str:
+def design_words(design: AnyDesign) -> str:
     """The design in one line."""
+    parts = _hopper_parts(design) if isinstance(design, HopperDesign) else _parts(design)
+    parts += [f"BROKEN: {fault_words(design)}"] if design.faults else []
+    return ", ".join(parts)
+
+
+def _hopper_parts(design: HopperDesign) -> list[str]:
+    tiles = f"{design.consumers} consumer{'s' if design.consumers > 1 else ''}"
+    parts = [
+        f"{tiles} of {design.tile_m} rows",
+        f"K and V blocks of {design.tile_n} in {design.kv_stages} slots each",
+        f"{design.scheduler} scheduler",
+    ]
+    if not design.specialised:
+        return [*parts, "no load warp"]
+    parts.append("products overlap softmax" if design.overlap else "products are waited for")
+    parts.append("consumers take turns" if design.ping_pong else "consumers take no turns")
+    return parts
+
+
+def _parts(design: Design) -> list[str]:
     parts = [
         f"{design.q_stages} Q tile{'s' if design.q_stages > 1 else ''} of {design.tile_m} rows",
         f"K/V blocks of {design.tile_n} in {design.kv_stages} slots",
@@ -65,11 +85,10 @@ def design_words(design: Design) -> str:
     ]
     if design.pack_gqa:
         parts.append("packed heads")
-    parts += [f"BROKEN: {fault_words(design)}"] if design.faults else []
-    return ", ".join(parts)
+    return parts
 
 
-def fault_words(design: Design) -> str:
+def fault_words(design: AnyDesign) -> str:
     """The faults of a design in words; nothing if there are none."""
     return "; ".join(
         f"{fault.kind} at {fault.barrier}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fa4sim.cli.errors import BadInput
+from fa4sim.pipelines.choice import barriers_of
 from fa4sim.pipelines.fa4.faults import check_fault
-from fa4sim.specs import FAULT_KINDS, Design, Fault
+from fa4sim.specs import FAULT_KINDS, AnyDesign, Fault
 
 
 def parse_fault(text: str) -> Fault:
@@ -30,12 +31,12 @@ def parse_fault(text: str) -> Fault:
         raise BadInput(str(error)) from None
 
 
-def parse_faults(texts: Iterable[str], design: Design) -> tuple[Fault, ...]:
+def parse_faults(texts: Iterable[str], design: AnyDesign) -> tuple[Fault, ...]:
     """The faults for ``design``. Raises a usage failure for one that would break nothing."""
     faults = tuple(parse_fault(text) for text in texts)
     try:
         for fault in faults:
-            check_fault(fault, design)
+            check_fault(fault, design, barriers_of(design))
     except ValueError as error:
         raise BadInput(str(error)) from None
     return faults

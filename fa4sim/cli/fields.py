@@ -1,5 +1,7 @@
 """What ``--set`` can name: fields of the design, of the problem, and ``machine.CONSTANT``.
 
+Of the design: of either kind; the machine decides which it is, and refuses the other's.
+
 The dataclasses check that values fit together; here a value of the wrong type is refused first,
 with the name and what is expected.
 """
@@ -15,18 +17,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fa4sim.cli.errors import BadInput
-from fa4sim.specs import Design, Machine, Problem, as_window
+from fa4sim.specs import Design, HopperDesign, Machine, Problem, as_window
 
 MACHINE = "machine."
 Owner = Literal["design", "problem", "machine"]
 
 _HINTS: dict[Owner, dict[str, Any]] = {
-    "design": get_type_hints(Design),
+    "design": {**get_type_hints(HopperDesign), **get_type_hints(Design)},
     "problem": get_type_hints(Problem),
     "machine": get_type_hints(Machine),
 }
 _NAMES: dict[Owner, list[str]] = {
-    "design": [f.name for f in dataclasses.fields(Design) if f.name != "faults"],
+    "design": list(
+        dict.fromkeys(
+            f.name
+            for kind in (Design, HopperDesign)
+            for f in dataclasses.fields(kind)
+            if f.name != "faults"
+        )
+    ),
     "problem": [f.name for f in dataclasses.fields(Problem)],
     "machine": [f.name for f in dataclasses.fields(Machine) if f.name not in ("origins", "name")],
 }

@@ -13,7 +13,7 @@ from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.faults import parse_faults
 from fa4sim.cli.fields import Settings
 from fa4sim.cli.literals import assignments, literal
-from fa4sim.specs import Design, Machine, Problem, as_window, machine_named
+from fa4sim.specs import AnyDesign, Machine, Problem, as_window, design_for, machine_named
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -133,7 +133,7 @@ class Setup:
     """What a command runs: a problem, a design and a machine."""
 
     problem: Problem
-    design: Design
+    design: AnyDesign
     machine: Machine
 
 
@@ -187,7 +187,7 @@ class Request:
             if self.settings.machine:
                 machine = machine.with_constants(**self.settings.machine)
             problem = Problem(**values)
-            design = Design.for_problem(problem, machine, **self.settings.design)
+            design = design_for(problem, machine, **self.settings.design)
             if self.faults:
                 faults = parse_faults(self.faults, design)
                 design = design.replace(problem, machine, faults=faults)

@@ -1,4 +1,4 @@
-"""Which pipeline runs a design."""
+"""Which pipeline runs a design: its barriers, its CTA, its values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 from fa4sim.engine.core import Core
 from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
+from fa4sim.pipelines.fa3.barriers import barrier_table as fa3_barriers
 from fa4sim.pipelines.fa3.build import build_cluster as build_fa3
 from fa4sim.pipelines.fa3.data import Data as HopperData
+from fa4sim.pipelines.fa4.barriers import BarrierSpec
+from fa4sim.pipelines.fa4.barriers import barrier_table as fa4_barriers
 from fa4sim.pipelines.fa4.build import build_cluster as build_fa4
 from fa4sim.pipelines.fa4.data import Array, Data
 from fa4sim.pipelines.fa4.tiles import WorkTile
@@ -39,6 +42,11 @@ def build_cluster(
         core, problem, design, machine, tiles, around, first_sm=first_sm, first_cta=first_cta,
         seed=seed, data=data, fetch=fetch,
     )  # fmt: skip
+
+
+def barriers_of(design: AnyDesign) -> dict[str, BarrierSpec]:
+    """The barriers of a design by name."""
+    return fa3_barriers(design) if isinstance(design, HopperDesign) else fa4_barriers(design)
 
 
 def data_of(

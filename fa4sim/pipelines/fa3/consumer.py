@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from fa4sim.engine.agent import Steps
 from fa4sim.pipelines.fa3.epilogue import Finishing
-from fa4sim.pipelines.fa4.tiles import WorkTile
 
 
 class ConsumerRole(Finishing):
@@ -30,11 +29,11 @@ class ConsumerRole(Finishing):
                 self.cluster.at_tile(self)
             self.enter(tile)
             yield from self.wait(self.barrier("load_Q_full"), self.tile + 1, "Q")
-            yield from self.first_block(tile)
+            yield from self.first_block()
             while self.step < tile.blocks - 1:
                 if self.sets_pace:
                     self.cluster.at_step(self, tile)
-                yield from self.next_block(tile)
+                yield from self.next_block()
                 self.step += 1
                 self.enter(tile)
             yield from self.last_product()
@@ -42,7 +41,7 @@ class ConsumerRole(Finishing):
             self.tile += 1
         self.finish()
 
-    def first_block(self, tile: WorkTile) -> Steps:
+    def first_block(self) -> Steps:
         """S and P of a tile's first block."""
         yield from self.wait_full("K", self.ring)
         yield from self.take_turn()
@@ -50,11 +49,11 @@ class ConsumerRole(Finishing):
         yield from self.pass_turn()
         yield from self.wait_products(0, "S")
         yield from self.free("K", self.ring)
-        yield from self.softmax(tile, 0)
-        yield from self.keep(tile, 0)
+        yield from self.softmax(0)
+        yield from self.keep(0)
         self.ring += 1
 
-    def next_block(self, tile: WorkTile) -> Steps:
+    def next_block(self) -> Steps:
         """S and P of the next block, and O += P V of this one."""
         overlap = self.design.overlap
         yield from self.wait_full("K", self.ring, ahead=1)
@@ -67,11 +66,11 @@ class ConsumerRole(Finishing):
         yield from self.pass_turn()
         yield from self.wait_products(1 if overlap else 0, "S" if overlap else "O")
         yield from self.free("K", self.ring)
-        yield from self.softmax(tile, self.step + 1)
+        yield from self.softmax(1)
         yield from self.wait_products(0, "O")
         yield from self.free("V", self.ring - 1)
-        yield from self.rescale(self.step + 1)
-        yield from self.keep(tile, self.step + 1)
+        yield from self.rescale()
+        yield from self.keep(1)
         self.ring += 1
 
     def last_product(self) -> Steps:

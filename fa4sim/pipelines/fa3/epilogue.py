@@ -39,6 +39,7 @@ class Finishing(Normalising):
         if self.cluster.data is not None:
             self.cluster.data.write_o(self)
         o.end_fill()
+        what = tag(self.tile, 0)  # a fast-forward may have moved it on
         registers.o_written.mark(self.lane, what)
         if registers.o_written.all_at(what):
             now = self.env.cycle

@@ -54,10 +54,10 @@ class PlainRole(ConsumerRole):
         yield from self.meet("K read")
         if self.sets_pace and self.step < tile.blocks - 1:
             yield from self.send("K", self.ring + 1, self.step + 1, tile)
-        yield from self.softmax(tile, self.step)
+        yield from self.softmax(0)
         if self.step:
-            yield from self.rescale(self.step)
-        yield from self.keep(tile, self.step)
+            yield from self.rescale()
+        yield from self.keep(0)
         yield from self.pv(self.ring)
         yield from self.wait_products(0, "O")
         self.give_up("V", 0)

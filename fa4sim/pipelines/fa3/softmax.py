@@ -9,7 +9,7 @@ from fa4sim.engine.buffers import tag
 from fa4sim.engine.units import Group
 from fa4sim.pipelines.fa3.cluster import Cluster, Cta
 from fa4sim.pipelines.fa3.products import Multiplying
-from fa4sim.pipelines.fa4.tiles import WorkTile, needs_mask
+from fa4sim.pipelines.fa4.tiles import needs_mask
 
 
 class Normalising(Multiplying):
@@ -19,41 +19,46 @@ class Normalising(Multiplying):
         super().__init__(cluster, cta, number, warp)
         self.costs = cluster.row_costs
 
-    def softmax(self, tile: WorkTile, step: int) -> Steps:
-        """S of ``step`` becomes P: mask, maximum, exponentials and their sum."""
+    # Steps and tiles are read off the counters after every pause, because a fast-forward may have
+    # moved them on in the meantime.
+
+    def softmax(self, ahead: int) -> Steps:
+        """S of the step ``ahead`` of the one in hand becomes P: mask, maximum, 2^x, row sum."""
         costs = self.costs
-        self.block = tile.first_block - step
+        self.block -= ahead
         if self.cluster.data is not None:
-            self.cluster.data.softmax(self, tile, step)
+            self.cluster.data.softmax(self, self.cluster.tiles[self.tile], self.step + ahead)
         yield from self.run_groups("step", "alu", (costs.overhead,))
-        if needs_mask(tile.steps[step]):
+        if needs_mask(self.cluster.tiles[self.tile].steps[self.step + ahead]):
             yield from self.run_groups("mask", "alu", costs.mask)
         yield from self.run_groups("row max", "alu", costs.maximum)
         yield from self.work("statistics", "alu", costs.reduce, costs.reduce_latency, self.number)
         yield from self.run_groups("exp2", "mufu", costs.exponentiate, costs.exp2_latency)
-        self.block = tile.first_block - self.step
+        self.block += ahead
 
-    def rescale(self, step: int) -> Steps:
-        """Multiply O by the factors of ``step``: in every step, in registers."""
+    def rescale(self) -> Steps:
+        """Multiply O by the factors of the last softmax: in every step, in registers."""
         if self.cluster.data is not None:
             self.cluster.data.rescale(self)
         yield from self.run_groups("rescale O", "fma", self.costs.rescale)
 
-    def keep(self, tile: WorkTile, step: int) -> Steps:
+    def keep(self, ahead: int) -> Steps:
         """Round P to 16 bits, into the registers from which wgmma reads it."""
         home, registers = self.home, self.registers
-        what = tag(self.tile, step)
-        if what not in registers.p_kept.done:
+        if tag(self.tile, self.step + ahead) not in registers.p_kept.done:
             registers.p_birth = self.env.cycle
+        self.block -= ahead
         yield from self.run_groups("convert P", "alu", self.costs.convert)
         if self.cluster.data is not None:
             self.cluster.data.keep(self)
+        what = tag(self.tile, self.step + ahead)
         registers.p_kept.mark(self.lane, what)
         if registers.p_kept.all_at(what):
             home.record(
-                "S", self.tile_id, tile.first_block - step, self.number, registers.s_birth,
+                "S", self.tile_id, self.block, self.number, registers.s_birth,
                 registers.s_first_use, self.env.cycle,
             )  # fmt: skip
+        self.block += ahead
 
     def run_groups(self, op: str, unit: str, groups: Sequence[Group], latency: int = 0) -> Steps:
         """Groups of instructions one after the other: other warps' come in between."""
