@@ -22,4 +22,4 @@ CHECKS = (
     "What the checks do for an instruction costs about the same for one CTA as for sixteen, and "
     "one CTA's own instructions cost little. Batches of events, as for MMAs, would help."
 )
-MEMORY = "Records of accesses that nothing refers to any more could be dropped while a wave runs."
+MEMORY = "A wave's memory is not all given back to the system when it ends."

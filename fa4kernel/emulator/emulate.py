@@ -146,7 +146,7 @@ def emulate(
             wave = pending[part].take(at_once)
             machine = Machine(program, launch, memory, wave, order, faithful, pending[part])
             machine.most_steps = most_steps
-            watchers = list(lookers)
+            watchers, monitor = list(lookers), None
             if checks != "off":
                 monitor = Monitor(machine, reports, strict, history)
                 history = monitor.global_memory.history
@@ -166,6 +166,10 @@ def emulate(
                 looker.finish()
             instructions += machine.executed
             steps += machine.steps
+            if pending[part] and recorder is None:
+                machine.close()
+                if monitor is not None:
+                    monitor.close()
         found = Emulation(instructions, steps, 0.0, decoded - started, reports.hazards)
         return found if recorder is None else replace(found, trace=_trace(recorder, machine))
 

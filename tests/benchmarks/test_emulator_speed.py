@@ -68,6 +68,8 @@ def test_memory_of_a_large_grid_is_held_against_two_waves(pretended):
     peak, grown = found.figures
     assert peak.value == 182.0
     assert grown.value == pytest.approx((50 + 512) / (50 + 64))
+    assert "took 448 MB more than 64" in found.how
+    assert [row[2] for row in found.tables[0].rows] == ["off"] * 3 + ["default"] * 4
 
 
 def test_a_miss_is_followed_by_its_reason():

@@ -118,6 +118,10 @@ class State:
         second = party(self.machine, event, which)
         self.reports.add("live-barrier", KINDS["live-barrier"][1], None, second, place)
 
+    def close(self) -> None:
+        """Let go of everything, as the machine does: this holds the machine, and its parts this."""
+        self.__dict__.clear()
+
     @property
     def hazards(self) -> tuple[Hazard, ...]:
         """What was found so far."""

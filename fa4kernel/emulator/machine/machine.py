@@ -191,6 +191,13 @@ class Machine:
                     break
             self.agents.finish()
 
+    def close(self) -> None:
+        """Let go of everything, so that the memory of a wave is free when the next one begins.
+
+        The parts refer to the machine and it to them; left alone, Python would notice late.
+        """
+        self.__dict__.clear()
+
     def put(self, convoy: Convoy) -> None:
         """Make a convoy ready; it joins the one that stands at the same instruction."""
         other = self.ready.get(convoy.pc)
