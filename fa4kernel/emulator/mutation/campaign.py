@@ -19,6 +19,7 @@ from fa4kernel.emulator.mutation.mutants import mutants_of
 from fa4kernel.emulator.mutation.problem import Problem, load
 from fa4kernel.emulator.mutation.trial import (
     SCHEDULES,
+    Advice,
     Original,
     Outcome,
     Schedule,
@@ -174,7 +175,7 @@ def _outcomes(
         for mutant in mutants:
             yield _timed(original, mutant, options)
         return
-    given = (where, original.outputs, original.steps, options)
+    given = (where, original.outputs, original.steps, original.advisories, options)
     fresh = get_context("spawn")  # a fork would copy locks that BLAS's threads hold
     with ProcessPoolExecutor(options.jobs, fresh, _start, given) as pool:
         yield from pool.map(_in_worker, mutants)
@@ -190,12 +191,14 @@ def _timed(original: Original, mutant: Mutant, options: Options) -> _Timed:
 _worker: tuple[Original, Options] | None = None
 
 
-def _start(where: str, outputs: Sequence[Any], steps: int, options: Options) -> None:
+def _start(
+    where: str, outputs: Sequence[Any], steps: int, advisories: frozenset[Advice], options: Options
+) -> None:
     """Decode the original in a worker; its outputs are known."""
     global _worker
     problem = load(where)
     program = decode(problem.ptx, problem.prepare().launch)
-    _worker = Original(problem, program, outputs, steps), options
+    _worker = Original(problem, program, outputs, steps, advisories), options
 
 
 def _in_worker(mutant: Mutant) -> _Timed:

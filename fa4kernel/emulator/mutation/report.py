@@ -87,6 +87,7 @@ def section(campaigns: Sequence[Campaign], command: str) -> str:
         "invalid state) or by a wrong output; a time-out is no detection. *Raw* is detected out of "
         "all. *Adjusted* leaves out survivors that a rule below shows to behave as the original.",
         "",
+        *_about_advisories(campaigns),
         "| kernel | mutants | detected | raw | excluded | adjusted | survivors |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -100,6 +101,19 @@ def section(campaigns: Sequence[Campaign], command: str) -> str:
         lines += ["", *_campaign(c)]
     lines += ["", "### Rules of exclusion", "", *_rules(campaigns), END]
     return "\n".join(lines) + "\n"
+
+
+def _about_advisories(campaigns: Sequence[Campaign]) -> list[str]:
+    """What `strict-isa` adds, if it was asked for."""
+    if not any(c.options.checks == "strict-isa" for c in campaigns):
+        return []
+    return [
+        "With `strict-isa` the emulator also advises where a rule of the manual is broken that "
+        "hardware is known to be kinder about, as about fences of tensor memory. An *advisory* "
+        "that the original does not get counts as detection: the mutant breaks a rule that it "
+        "keeps.",
+        "",
+    ]
 
 
 def _percent(part: float) -> str:

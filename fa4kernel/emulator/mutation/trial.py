@@ -21,12 +21,14 @@ from fa4kernel.emulator.ptx import parse
 from fa4kernel.emulator.ptx.module import PtxError
 
 Schedule = str | int
+Advice = tuple[str, str]  # kind, text of the instruction
 #: Lock step and three seeds.
 SCHEDULES: tuple[Schedule, ...] = ("lockstep", 1, 2, 3)
 #: Steps that a mutant may take, in multiples of the original's.
 PATIENCE = 8
-#: Outcomes that count as detected.
-DETECTED = ("deadlock", "hazard", "invalid state", "wrong output")
+#: Outcomes that count as detected. An advisory counts where `strict-isa` was asked for, and if the
+#: original does not get it: it keeps a rule of the manual that the mutant breaks.
+DETECTED = ("deadlock", "hazard", "invalid state", "wrong output", "advisory")
 #: All outcomes: a time-out is no detection, a refusal or a crash is a fault of ours.
 OUTCOMES = (*DETECTED, "survived", "timed out", "refused", "crashed")
 
@@ -65,12 +67,14 @@ class Original:
         program: decoded.
         outputs: of the run in the first schedule.
         steps: of the machine, the most under any of the schedules.
+        advisories: that it gets, each a kind and the text of an instruction.
     """
 
     problem: Problem
     program: Program
     outputs: Sequence[NDArray[Any]]
     steps: int
+    advisories: frozenset[Advice] = frozenset()
 
 
 class BaselineError(RuntimeError):
@@ -88,10 +92,12 @@ def measure(
     program = decode(problem.ptx, problem.prepare().launch)
     first: Sequence[NDArray[Any]] | None = None
     steps = 0
+    advisories: frozenset[Advice] = frozenset()
     for schedule in schedules:
         prepared = problem.prepare()
         emulation = emulate(program, prepared.launch, schedule=schedule, **options)
         steps = max(steps, emulation.steps)
+        advisories |= _advice(emulation.hazards).keys()
         wrong = [*prepared.problems(), *map(str, _serious(emulation.hazards))]
         outputs = prepared.outputs()
         if first is None:
@@ -100,7 +106,7 @@ def measure(
         if wrong:
             raise BaselineError(f"{problem.name}, schedule {schedule}: " + "\n".join(wrong))
     assert first is not None
-    return Original(problem, program, first, steps)
+    return Original(problem, program, first, steps, advisories)
 
 
 def attempt(
@@ -170,7 +176,13 @@ def _run(
     if hazards:
         return "hazard", str(hazards[0])
     wrong = differences(prepared.outputs(), original.outputs, original.problem.tolerances)
-    return ("wrong output", "; ".join(wrong)) if wrong else ("survived", "")
+    if wrong:
+        return "wrong output", "; ".join(wrong)
+    if options.get("checks") == "strict-isa":
+        for advice, words in _advice(emulation.hazards).items():
+            if advice not in original.advisories:
+                return "advisory", words
+    return "survived", ""
 
 
 def differences(
@@ -195,6 +207,15 @@ def differences(
 def _serious(hazards: Sequence[Any]) -> list[Any]:
     """Reports that are more than advisories."""
     return [h for h in hazards if getattr(h, "severity", "hazard") != "advisory"]
+
+
+def _advice(hazards: Sequence[Any]) -> dict[Advice, str]:
+    """Advisories in words, by kind and instruction: mutants differ in the numbers of lines."""
+    return {
+        (h.kind, "" if h.second.instruction is None else h.second.instruction.text): str(h)
+        for h in hazards
+        if h.severity == "advisory"
+    }
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fa4kernel.emulator.mutation.mutant import Edit, Mutant
 from fa4kernel.emulator.mutation.mutants import mutants_of
+from fa4kernel.emulator.mutation.problem import Prepared, Problem
 from fa4kernel.emulator.mutation.trial import (
     BaselineError,
     Original,
@@ -108,3 +110,36 @@ def test_difference_within_the_tolerance_is_none() -> None:
     assert differences([np.array([1.5, np.inf, 0.0])], right, [0.25]) == [
         "output 0: 2 of 3 values are wrong"
     ]
+
+
+def test_a_rule_of_the_manual_broken_by_the_mutant_alone_counts_where_it_was_asked_for() -> None:
+    pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL")
+    kernel = measure(gemm(), ("lockstep",), checks="strict-isa")
+    fences = [m for m in mutants_of(kernel.program.context.function) if m.kind == "tcgen05 fence"]
+    outcomes = [attempt(kernel, each, ("lockstep",), checks="strict-isa") for each in fences]
+    told = [(m, o) for m, o in zip(fences, outcomes, strict=True) if o.result == "advisory"]
+    assert told and kernel.advisories
+    for fence, outcome in told:
+        assert outcome.detected and "tmem-fence" in outcome.report
+        assert attempt(kernel, fence, ("lockstep",)).result == "survived"
+        instruction = outcome.report.split("`")[1]
+        assert ("tmem-fence", instruction) not in kernel.advisories
+        known = replace(kernel, advisories=kernel.advisories | {("tmem-fence", instruction)})
+        again = attempt(known, fence, ("lockstep",), checks="strict-isa")
+        assert instruction not in again.report
+
+
+def gemm() -> Problem:
+    """A product of matrices on the tensor core."""
+    from fa4kernel.examples import gemm
+    from fa4kernel.examples.matrices import matrix
+
+    compiled = gemm.compile_ptx()
+    rng = np.random.default_rng(0)
+    a, b = (matrix(rng.integers(-1, 2, (rows, 2 * gemm.K))) for rows in (gemm.M, gemm.N))
+
+    def prepare() -> Prepared:
+        c = matrix(np.full((gemm.M, gemm.N), np.nan))
+        return Prepared(compiled.launch(a, b, c), lambda: [c])
+
+    return Problem("gemm", "gemm", compiled.ptx, prepare, [0.0])
