@@ -1,13 +1,12 @@
-"""Times on the GPU that is here, ours and PyTorch's, by PyTorch's memory and the driver's clock.
+"""Times on the GPU that is here, ours and others'.
 
-A run is timed between two events of the driver, one by one, behind a few that do not count; the
-median of many is reported. The clock is what the GPU chose, looked at while it works.
+A run is timed between two events, one by one, behind a few that do not count. Everybody has a turn
+in every round; the median of all rounds is reported. The clock is what the GPU chose, its mean over
+our runs. Others are started by PyTorch, whose own time shows where a problem is very small.
 """
 
 from __future__ import annotations
 
-import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from fa4kernel.bench.points import Point
-from fa4kernel.device import Loaded
+from fa4kernel.device import Loaded, MeanClock
 from fa4kernel.forward.launch import Arrays
 from fa4kernel.gpu import gpu, shadow
 from fa4kernel.kernels import Kernel
 
-RUNS = 30
+ROUNDS, RUNS = 3, 12
 #: PyTorch's cuDNN and FlashAttention-2, and FlashAttention-4 (`flash-attn-4`), if installed.
 BASELINES = ("cudnn", "fa2", "fa4")
-BUSY_S = 0.25  # for how long a kernel is kept running while the clock is looked at
 
 
 def measure(
@@ -53,11 +51,16 @@ def measure(
             break
         inputs = draw(point)
         row = {"name": point.name, **{k: v for k, v in vars(point).items() if k != "changes"}}
-        for name in baselines if not point.variant else ():
-            row[name] = summary(other_times(point, inputs, name))
         made, ptx = kernel(point)
-        row |= our_times(point, inputs, made, ptx)
-        row["design"] = str(made.design)
+        ours = Ours(point, inputs, made, ptx)
+        others: dict[str, list[float]] = {name: [] for name in baselines if not point.variant}
+        for _ in range(ROUNDS):
+            for name, times in others.items():
+                times += other_times(point, inputs, name)
+            ours.round()
+        row |= {name: summary(times) for name, times in others.items()}
+        row |= {"ours": summary(ours.times), "clock_hz": round(float(np.mean(ours.clocks)))}
+        row |= {"rel_err": ours.error(), "design": str(made.design)}
         tell(line(point, row))
         found.append(row)
     return found
@@ -77,38 +80,37 @@ def draw(point: Point) -> list[Any]:
     ]
 
 
-def our_times(point: Point, inputs: list[Any], kernel: Kernel, ptx: str) -> dict[str, Any]:
-    """Times of our kernel, its error against PyTorch's, and the clock while it ran."""
-    import torch
+class Ours:
+    """Our kernel on a point's inputs: `times` in milliseconds and `clocks` in Hz, by rounds."""
 
-    out = torch.zeros_like(inputs[0])
-    lse = torch.zeros((point.batch, point.heads, point.seqlen), device="cuda")
-    tensors = [*inputs, out, lse]
-    shadows = [shadow(tensor) for tensor in tensors]
-    q, k, v, o, logs = shadows
-    there = {id(s): t.data_ptr() for s, t in zip(shadows, tensors, strict=True)}
-    launch = kernel.launch(Arrays(q, k, v, o, logs), gpu().sms)
-    torch.cuda.synchronize()
-    with Loaded(gpu(), ptx, launch, there) as loaded:
-        times = loaded.times(RUNS)
-        clock = clock_while(loaded, statistics.median(times))
-    wanted = other_output(point, inputs, "fa2").float()
-    error = float((out.float() - wanted).norm() / wanted.norm())
-    return {"ours": summary(times), "rel_err": error, "clock_hz": clock}
+    def __init__(self, point: Point, inputs: list[Any], kernel: Kernel, ptx: str) -> None:
+        import torch
 
+        self.point, self.inputs = point, inputs
+        self.times: list[float] = []
+        self.clocks: list[float] = []
+        self.out = torch.zeros_like(inputs[0])
+        lse = torch.zeros((point.batch, point.heads, point.seqlen), device="cuda")
+        self._tensors = [*inputs, self.out, lse]  # as long as the kernel may write to them
+        self._shadows = [shadow(tensor) for tensor in self._tensors]
+        q, k, v, o, logs = self._shadows
+        pairs = zip(self._shadows, self._tensors, strict=True)
+        there = {id(each): tensor.data_ptr() for each, tensor in pairs}
+        self._loaded = Loaded(gpu(), ptx, kernel.launch(Arrays(q, k, v, o, logs), gpu().sms), there)
 
-def clock_while(loaded: Loaded, milliseconds: float) -> int:
-    """The multiprocessors' clock while a kernel runs again and again, in Hz; 0 if not known."""
-    for _ in range(max(1, round(BUSY_S * 1e3 / milliseconds))):
-        loaded.start()
-    query = ["nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits"]
-    try:
-        text = subprocess.run(query, capture_output=True, text=True, timeout=10).stdout
-        clock = int(float(text.split()[0]) * 1e6)
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
-        clock = 0
-    gpu().wait(60)
-    return clock
+    def round(self) -> None:
+        """Run and time it some times."""
+        import torch
+
+        torch.cuda.synchronize()
+        with MeanClock(gpu()) as clock:
+            self.times += self._loaded.times(RUNS)
+        self.clocks.append(clock.hz)
+
+    def error(self) -> float:
+        """‖A − B‖ / ‖B‖ against PyTorch's FlashAttention-2."""
+        wanted = other_output(self.point, self.inputs, "fa2").float()
+        return float((self.out.float() - wanted).norm() / wanted.norm())
 
 
 def other_output(point: Point, inputs: list[Any], backend: str) -> Any:

@@ -4,6 +4,7 @@ What the emulator runs here, a GPU runs with the same arguments: nothing is comp
 DSL is needed on the machine with the GPU.
 """
 
+from fa4kernel.device.clock import MeanClock as MeanClock
 from fa4kernel.device.driver import Gpu as Gpu
 from fa4kernel.device.driver import GpuError as GpuError
 from fa4kernel.device.driver import Refused as Refused
