@@ -11,6 +11,7 @@ and returns a ``Run`` with a ``Trace``, a report and, with arrays attached, outp
 """
 
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
+from fa4sim.prediction import Prediction, predict
 from fa4sim.report import Report, Wait
 from fa4sim.simulate import Outputs, Run, simulate
 from fa4sim.specs import (
@@ -43,6 +44,7 @@ __all__ = [
     "HopperDesign",
     "Machine",
     "Outputs",
+    "Prediction",
     "Problem",
     "Report",
     "Run",
@@ -50,5 +52,6 @@ __all__ = [
     "Wait",
     "design_for",
     "machine_named",
+    "predict",
     "simulate",
 ]

@@ -162,7 +162,7 @@ _TEXTS = {
         "The softmax latency chain: the time from S through exponentials to P, one step at a time"
     ),
     "rescaling of O": (
-        "Rescaling O: the correction warps read, multiply and write O, and softmax waits for them"
+        "Rescaling O: it is read, multiplied and written, and the next products wait for that"
     ),
     "fill and drain": (
         "Filling and draining: start, first loads and epilogue of a tile of few K/V blocks"

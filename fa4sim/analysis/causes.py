@@ -19,7 +19,12 @@ from fa4sim.trace import NONE, Table, Trace
 TENSOR, TMA, TMA_STORE = "tensor", "tma", "tma_store"
 
 #: Barriers that complete with the bytes of a TMA load, and the spans that deliver them.
-DELIVERED = {"load_Q_full": ("load Q",), "load_KV_full": ("load K", "load V")}
+DELIVERED = {
+    "load_Q_full": ("load Q",),
+    "load_KV_full": ("load K", "load V"),
+    "load_K_full": ("load K",),
+    "load_V_full": ("load V",),
+}
 
 #: What a warp does to put each of a unit's ops into its queue.
 ISSUED_BY = {
@@ -84,6 +89,8 @@ class Causes:
         on = self.trace.strings[records.name[record]]
         if on == TMA_STORE:
             return self._ended((cta, NONE, TMA_STORE), end)
+        if on == TENSOR:  # Hopper: a warp waits for its own warpgroup's products
+            return self._product(cta, stage, end)
         row = self._completing(cta, int(records.name[record]), stage, phase - 1, end)
         load = self._delivery(cta, on, stage, end)
         if load is not None and (row == NONE or load.time >= self._time[row]):
@@ -127,6 +134,19 @@ class Causes:
             return None
         end = int(self.records.end[at.start + found - 1])
         return Cause(party, end, end)
+
+    def _product(self, cta: int, stage: int, time: int) -> Cause | None:
+        """The last product of warpgroup ``stage`` that was finished by ``time``."""
+        party = (cta, NONE, TENSOR)
+        at = self.records.parties.get(party)
+        if at is None:
+            return None
+        ends = self.records.end[at][self.records.stage[at] == stage]
+        found = int(ends.searchsorted(time, side="right"))
+        if not found:
+            return None
+        end = int(ends[found - 1])
+        return Cause(party, end, end if time == end else time, "commit", TENSOR)
 
     def _asked(self, party: Party, landed: int) -> Cause | None:
         """When the scheduler warp asked for the tile that came at ``landed``."""
@@ -212,6 +232,9 @@ class Causes:
                 theirs = asked[
                     np.isin(records.cta[asked], list(issuers)) & (records.stage[asked] == stage)
                 ]
+                if op in ("QK", "PV") and len(theirs):
+                    # On Hopper the four warps of a warpgroup issue together.
+                    theirs = theirs[records.warp[theirs] == records.warp[theirs].max()]
                 n = min(len(mine), len(theirs))
                 self._issues.update(
                     zip(mine[len(mine) - n :].tolist(), theirs[len(theirs) - n :].tolist(),

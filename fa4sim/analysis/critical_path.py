@@ -264,6 +264,9 @@ KINDS = {
     "wake tmem_dealloc": "start and end",
 }
 
+#: What Hopper's consumers do at the end of a tile.
+OUTPUT = ("row sum", "LSE", "scale O", "round O")
+
 
 def kind_of_work(role: str, op: str) -> str:
     """What kind of work an op on a path is, in a word or two.
@@ -279,9 +282,11 @@ def kind_of_work(role: str, op: str) -> str:
         return "load"
     if role in (TMA_STORE, "epilogue"):
         return "epilogue"
-    if op.split(" ")[0] in ("wake", "try", "commit", "arrive", "issue", "read"):
+    if op.split(" ")[0] in ("wake", "try", "commit", "arrive", "issue", "read", "free", "pass"):
         return "hand-off"
-    if role.startswith("softmax"):
+    if op in OUTPUT:
+        return "epilogue"
+    if role.startswith(("softmax", "consumer")):
         return "softmax arithmetic"
     return "other"
 

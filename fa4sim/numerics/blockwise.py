@@ -180,7 +180,7 @@ def attention_blockwise(  # type: ignore[misc]  # the overloads abbreviate the o
             :func:`~fa4sim.numerics.attention.attention_float64`; sink is float32.
         dtype: "bf16" or "fp16", of inputs, weights and output.
         tile_m: rows of one tile, a multiple of 32.
-        tile_n: keys per block, a multiple of 32.
+        tile_n: keys per block, a multiple of 32; without a polynomial, of 16.
         q_stage: tiles of rows per work tile (the kernel: 2, or 1 for at most 128 rows).
         threshold: rise of the maximum, in powers of two, that is tolerated without a rescale.
         emulation_freq, emulation_res, emulation_start: which columns use the polynomial, see
@@ -223,7 +223,9 @@ def attention_blockwise(  # type: ignore[misc]  # the overloads abbreviate the o
         seqlens_q=seqlens_q,
         seqlens_k=seqlens_k,
     )
-    _check_options(dtype, tile_m, tile_n, q_stage, threshold, emulation_degree, split_pv)
+    _check_options(
+        dtype, tile_m, tile_n, q_stage, threshold, emulation_freq, emulation_degree, split_pv
+    )
     kernel = _Kernel(
         causal=causal,
         window=window,
@@ -374,15 +376,18 @@ def _check_options(
     tile_n: int,
     q_stage: int,
     threshold: float,
+    emulation_freq: int,
     emulation_degree: int,
     split_pv: float,
 ) -> None:
     check_dtype(dtype)
     if dtype == "fp32":
         raise ValueError("dtype 'fp32' has no tensor-core path here; use 'bf16' or 'fp16'")
-    for name, tile in (("tile_m", tile_m), ("tile_n", tile_n)):
-        if tile < 32 or tile % 32:
-            raise ValueError(f"{name}={tile} must be a positive multiple of 32 (the kernel: 128)")
+    if tile_m < 32 or tile_m % 32:
+        raise ValueError(f"tile_m={tile_m} must be a positive multiple of 32 (the kernel: 128)")
+    part = 32 if emulation_freq else K_STEP
+    if tile_n < part or tile_n % part:
+        raise ValueError(f"tile_n={tile_n} must be a positive multiple of {part} (the kernel: 128)")
     if q_stage < 1:
         raise ValueError(f"q_stage={q_stage} must be at least 1 (the kernel: 1 or 2)")
     if not 0 <= threshold < LOG2_MAX[dtype]:

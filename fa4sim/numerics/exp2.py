@@ -137,6 +137,8 @@ def emulated_columns(
     >>> np.flatnonzero(mask)[:8]
     array([44, 45, 46, 47, 60, 61, 62, 63])
     """
+    if freq == 0 and n > 0:
+        return np.zeros(n, dtype=np.bool_)
     if fragment <= 0 or fragment % 2 or n <= 0 or n % fragment:
         raise ValueError(
             f"n={n} is not a positive multiple of fragment={fragment} (an even number); "
@@ -147,8 +149,6 @@ def emulated_columns(
             f"freq={freq}, res={res}, start_fragment={start_fragment} must not be negative"
         )
     column = np.arange(n)
-    if freq == 0:
-        return np.zeros(n, dtype=np.bool_)
     fragment_index = column // fragment
     pair = column % fragment // 2 * 2
     in_pattern = pair % freq >= freq - res

@@ -446,8 +446,10 @@ def test_constants_beyond_any_gpu_are_refused(name, value):
 
 
 def test_a_compute_capability_is_one_the_kernel_tells_apart():
-    refused("compute_capability=90 must be one of 100, 103", B200.with_constants,
-            compute_capability=90)  # fmt: skip
+    refused("compute_capability=80 must be one of 90, 100, 103", B200.with_constants,
+            compute_capability=80)  # fmt: skip
+    refused("wgmma_queue_steps=0 must be positive with compute_capability=90",
+            B200.with_constants, compute_capability=90)  # fmt: skip
 
 
 def test_something_else_than_a_problem_or_a_machine_is_refused():

@@ -51,10 +51,13 @@ class Finishing(Normalising):
         """One bulk store of this consumer's O; then Q of the next tile may come."""
         machine, home = self.machine, self.home
         o = home.so[self.number]
-        if late := self.registers.o_written.behind(tag(self.tile, 0)):
+        name = f"Epilogue{self.number}"
+        late = self.registers.o_written.behind(tag(self.tile, 0))
+        if late or self.barrier(name).completions <= self.tile:
+            # Only a phase of this barrier puts the other warps' writes before this store.
             self.hazard(
-                "read_before_full", f"Epilogue{self.number}", 0, f"{self.role} warps {late}",
-                f"{self.role} stores sO[{self.number}] before its warps {late} have written it",
+                "read_before_full", name, 0, self.role,
+                f"{self.role} stores sO[{self.number}] before its four warps have met",
             )  # fmt: skip
         o.begin_use()
         tile, stored = self.tile, Wake(self.env, (self.key, "stored"))
