@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import fa4kernel
+from fa4kernel.compiling import CompilationError
 from fa4kernel.crosscheck.cases import CASES, SMS, Case
 from fa4kernel.crosscheck.check import KERNELS, Crosscheck, crosscheck
 from fa4kernel.crosscheck.kernel import Unavailable
@@ -20,6 +21,7 @@ from fa4sim.cli.describe import design_words, problem_words, setup_facts
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.fields import Settings
 from fa4sim.cli.output import Steps, print_json, say, write_whole
+from fa4sim.specs import Design
 
 #: A cross-check computes every score, and emulates every CTA.
 SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
@@ -78,11 +80,16 @@ def command(
         _write(as_json, against, seed)
         return
     setup = _with_sms(options.Request.of(given, SMALL), sms).build()
+    design = setup.design
+    if not isinstance(design, Design):
+        raise BadInput(
+            f"{setup.machine.name}: the cross-check is about Blackwell's kernel; use b200"
+        )
     with _broken(), refusals():
         _check_size(setup)
         verdict = crosscheck(
             setup.problem,
-            setup.design,
+            design,
             setup.machine,
             against=against or KERNELS[0],
             seed=seed,
@@ -90,7 +97,7 @@ def command(
         )
     if not as_json:
         say(f"{verdict.kernel}: {problem_words(setup.problem)}")
-        say(f"design: {design_words(setup.design)}\n")
+        say(f"design: {design_words(design)}\n")
         say("\n".join(part.words() for part in verdict.parts))
         for text in (note for part in verdict.parts for note in part.notes):
             say(f"  {text}")
@@ -120,7 +127,7 @@ def _broken() -> Iterator[None]:
     """What a kernel that hangs or cannot be compiled means for the exit code."""
     try:
         yield
-    except Unavailable as error:
+    except (Unavailable, CompilationError) as error:
         raise BadInput(str(error)) from None
     except EmulationError as error:
         raise PipelineBroken(f"the kernel: {error}") from None

@@ -15,7 +15,8 @@ def compare_barriers(
     """Hold barrier against barrier; ``never_made`` are names that the kernel only reserves.
 
     Name and stage, mbarrier or named, arrivals that complete a phase, phases completed, who
-    arrives how often and with how many bytes in each, what is left in the last one, who waits.
+    arrives how often and with how many bytes in each, what is left in the last one, who waits; and
+    which role each warp has.
     """
     part = Part("barriers")
     for place in sorted(simulator.barriers.keys() | kernel.barriers.keys()):
@@ -25,6 +26,11 @@ def compare_barriers(
             for what, get in ASPECTS.items():
                 part.equal(f"{words(place)}, {what}", get(mine), get(theirs))
     _never_used(part, simulator, kernel, never_made)
+    for warp in sorted(simulator.roles.keys() | kernel.roles.keys()):
+        role = kernel.roles.get(warp, "idle")
+        if role == "softmax" and "softmax1" not in simulator.roles.values():
+            role = "softmax0"  # the only one has no number
+        part.equal(f"role of warp {warp}", simulator.roles.get(warp, "idle"), role)
     part.figures["barriers"] = len(simulator.barriers)
     return part
 

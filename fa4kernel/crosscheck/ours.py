@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fa4kernel.crosscheck.calls import bits, padded
 from fa4kernel.crosscheck.inputs import Inputs
 from fa4kernel.crosscheck.kernel import Floats, Kernel
 from fa4kernel.crosscheck.tensors import Tensors
-from fa4kernel.emulator.labels import Labels
-from fa4kernel.forward.barriers import named_table, table
 from fa4kernel.forward.compile import compile_ptx
 from fa4kernel.forward.config import Config
 from fa4kernel.forward.launch import Arrays, launch
 from fa4sim.specs import Design, Machine, Problem
 
-#: Shared memory at the start of a CTA's window that belongs to the system.
-SYSTEM_BYTES = 1024
 #: Barriers of the official kernel's pipelines that nobody uses; ours has none of them.
 NEVER_MADE = frozenset(
     {"P_full_lastsplit_empty", "O_empty", "softmax_stats_full", "s0_s1_sequence"}
@@ -58,19 +52,7 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         return padded(problem, call)
 
     ptx = compile_ptx(cfg, problem.head_dim, problem.dim_v)
-    made = replace(made, labels=labels(cfg))
     return Kernel(
         "our kernel", problem, design, ptx, made, tensors, results, never_made=NEVER_MADE,
         left_out=LEFT_OUT, empty_block=0,
     )  # fmt: skip
-
-
-def labels(cfg: Config) -> Labels:
-    """The kernel's names for its barriers, which are the simulator's.
-
-    The mbarriers lie at the start of shared memory, in the order of their table.
-    """
-    rows = table(cfg).items()
-    names = [f"{name}[{stage}]" for name, (stages, _) in rows for stage in range(stages)]
-    named = {number: name for name, (number, _) in named_table(cfg).items()}
-    return Labels({SYSTEM_BYTES + 8 * i: name for i, name in enumerate(names)}, named)

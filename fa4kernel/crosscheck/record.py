@@ -150,8 +150,9 @@ class Record:
     ``done`` is when a unit completed what its text says (``load K (0, 0, 3) to sKV[1] of CTA 0``),
     each time that it did;
     ``amounts`` counts work; ``scores`` holds each S tile, (128, 128) float32, by CTA and label;
-    ``never_used`` are name and count of mbarriers that were initialised and nothing else, by CTA;
-    ``faults`` are contradictions found while reading the run, in words.
+    ``roles`` are what warps are called, by number; ``never_used`` name and count of mbarriers that
+    were initialised and nothing else, by CTA; ``faults`` contradictions found while reading the
+    run, in words.
     """
 
     who: str
@@ -162,6 +163,7 @@ class Record:
     lives: list[Life] = field(default_factory=list)
     amounts: Counter[str] = field(default_factory=Counter)
     scores: dict[tuple[int, Label], NDArray[np.float32]] = field(default_factory=dict)
+    roles: dict[int, str] = field(default_factory=dict)
     never_used: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 

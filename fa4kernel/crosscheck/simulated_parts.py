@@ -25,6 +25,8 @@ def barriers_of(cluster: Cluster, ear: Ear, record: Record) -> None:
             for barrier in stages:
                 use = BarrierUse(spec.kind, barrier.expected, barrier.completions)
                 record.barriers[cta.number, name, barrier.stage] = use
+    for agent in cluster.agents:
+        record.roles[agent.warp] = agent.role
     _arrivals(cluster, ear, record)
     _waiters(cluster, record)
     _never_used(cluster, record)

@@ -219,6 +219,8 @@ class Watch(TensorWatch):
         """The record of a machine that has ended."""
         self.record.lives = list(self.places.lives())
         self.count_named()
+        warps = self.machine.shape.warps
+        self.record.roles = {warp: self.machine.names.role(warp) for warp in range(warps)}
         for index in self.never_used():
             cta = self.number(self.machine.barriers.place(index)[0])
             count = int(self.machine.barriers.expected[index])

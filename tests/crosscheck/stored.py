@@ -44,6 +44,7 @@ def to_json(record: Record) -> str:
         "done": sorted(record.done.items()),
         "lives": [list(vars(life).values()) for life in record.lives],
         "amounts": sorted(record.amounts.items()),
+        "roles": sorted(record.roles.items()),
         "never_used": sorted(record.never_used.items()),
         "faults": [[fault] for fault in record.faults],
     }
@@ -73,6 +74,7 @@ def from_json(text: str) -> Record:
     for tensor, cta, slot, label, *rest in whole["lives"]:
         record.lives.append(Life(tensor, cta, slot, tuple(label), *rest))
     record.amounts = Counter(dict(whole["amounts"]))
+    record.roles = {warp: role for warp, role in whole["roles"]}
     record.never_used = {
         cta: [(name, count) for name, count in found] for cta, found in whole["never_used"]
     }

@@ -255,3 +255,11 @@ def test_an_arrival_that_ends_a_phase_may_not() -> None:
     record.warps[warp] = record.warps[warp][: last + 1]
     with pytest.raises(ValueError, match="it ends a phase"):
         without(record, {("load", "arrive", "load_KV_full"): "no"})
+
+
+def test_a_warp_with_another_role() -> None:
+    record = copy.deepcopy(right())
+    record.roles[13], record.roles[14] = record.roles[14], record.roles[13]
+    parts = compare(record)
+    assert wrong(parts) == ["barriers"]
+    assert parts["barriers"].differences[0] == ("role of warp 13: simulator load, kernel epilogue")
