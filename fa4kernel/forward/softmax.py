@@ -84,12 +84,13 @@ def run(
         now = State(
             now.step, now.acquired + 1, tile.first, Float32(-INFINITY), Float32(0.0)
         )  # fmt: skip
-        # Blocks from the last to the first: those that the right edge of the mask or the end of
-        # the keys may cut, those that every row sees whole, those that the left edge may cut.
+        # Blocks from the last to the first: the one in which the keys may end, those that the right
+        # edge of the mask may cut, those that every row sees whole, those that the left edge may.
         end = tile.first - tile.blocks
         now = softmax_step(me, now, sight, True, True)
-        for _ in cutlass.range(now.block - max(tile.right - 1, end), unroll=1):
-            now = softmax_step(me, now, sight, True, False)
+        if cutlass.const_expr(cfg.window_right):
+            for _ in cutlass.range(now.block - max(tile.right - 1, end), unroll=1):
+                now = softmax_step(me, now, sight, True, False)
         for _ in cutlass.range(now.block - max(tile.left - 1, end), unroll=1):
             now = softmax_step(me, now, sight, False, False)
         if cutlass.const_expr(cfg.window_left):
