@@ -40,7 +40,10 @@ class HopperDesign:
     one load warp brings into two rings, for K and for V, of ``kv_stages`` slots. With ``overlap``
     the products of the next block and of this one are under way together, and the softmax of the
     next block computes beside O += P V of this one. With ``ping_pong`` the consumers pass a turn
-    around, so that one computes its softmax while another's products run.
+    around, so that one computes its softmax while another's products run. ``o_waited_early`` is the
+    order in which the compiler arranges a step: O += P V is waited for before the exponentials,
+    which then mix with the rescaling of O and the rounding of P; off, it is waited for after them,
+    as the source says.
 
     Without ``specialised`` there is no load warp: a plain FlashAttention-2 on the same hardware,
     for comparison. All warpgroups meet around every block, one thread of theirs asks for the next
@@ -61,6 +64,7 @@ class HopperDesign:
     overlap: bool = True
     ping_pong: bool = True
     specialised: bool = True
+    o_waited_early: bool = True
     head_dim_padded: int = 128
     head_dim_v_padded: int = 128
     scheduler: str = "static_persistent"
@@ -82,7 +86,7 @@ class HopperDesign:
         keep("consumers", whole_between("consumers", self.consumers, 1, 3, why))
         keep("tile_n", multiple_of(16, "tile_n", self.tile_n, 16, 256, "one k-step of P V"))
         keep("kv_stages", whole_between("kv_stages", self.kv_stages, 1, 16))
-        for name in ("overlap", "ping_pong", "specialised"):
+        for name in ("overlap", "ping_pong", "specialised", "o_waited_early"):
             keep(name, flag(name, getattr(self, name)))
         for name in ("head_dim_padded", "head_dim_v_padded"):
             keep(name, multiple_of(16, name, getattr(self, name), 16, 256, "one k-step of wgmma"))

@@ -43,6 +43,7 @@ class ConsumerRole(Finishing):
 
     def first_block(self) -> Steps:
         """S and P of a tile's first block."""
+        yield from self.run_groups("step", "issue", (self.costs.overhead,))
         yield from self.wait_full("K", self.ring)
         yield from self.take_turn()
         yield from self.qk(self.ring, 0)
@@ -50,12 +51,23 @@ class ConsumerRole(Finishing):
         yield from self.wait_products(0, "S")
         yield from self.free("K", self.ring)
         yield from self.softmax(0)
-        yield from self.keep(0)
         self.ring += 1
+
+    def softmax(self, ahead: int) -> Steps:
+        """S becomes P, with nothing under way that has to be waited for."""
+        yield from self.statistics(ahead)
+        if self.design.o_waited_early:
+            yield from self.mixed(ahead)
+        else:
+            yield from self.exponentials(ahead)
+            if self.step + ahead:
+                yield from self.rescale()
+            yield from self.keep(ahead)
 
     def next_block(self) -> Steps:
         """S and P of the next block, and O += P V of this one."""
         overlap = self.design.overlap
+        yield from self.run_groups("step", "issue", (self.costs.overhead,))
         yield from self.wait_full("K", self.ring, ahead=1)
         yield from self.take_turn()
         yield from self.qk(self.ring, 1)
@@ -65,12 +77,20 @@ class ConsumerRole(Finishing):
         yield from self.pv(self.ring - 1)
         yield from self.pass_turn()
         yield from self.wait_products(1 if overlap else 0, "S" if overlap else "O")
-        yield from self.free("K", self.ring)
-        yield from self.softmax(1)
-        yield from self.wait_products(0, "O")
-        yield from self.free("V", self.ring - 1)
-        yield from self.rescale()
-        yield from self.keep(1)
+        if self.design.o_waited_early:
+            yield from self.statistics(1)
+            yield from self.free("K", self.ring)
+            yield from self.wait_products(0, "O")
+            yield from self.free("V", self.ring - 1)
+            yield from self.mixed(1)
+        else:
+            yield from self.free("K", self.ring)
+            yield from self.statistics(1)
+            yield from self.exponentials(1)
+            yield from self.wait_products(0, "O")
+            yield from self.free("V", self.ring - 1)
+            yield from self.rescale()
+            yield from self.keep(1)
         self.ring += 1
 
     def last_product(self) -> Steps:

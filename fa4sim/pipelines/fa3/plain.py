@@ -43,6 +43,7 @@ class PlainRole(ConsumerRole):
 
     def block_in_hand(self, tile: WorkTile) -> Steps:
         """S, softmax and O += P V of one block, with the loads that may go beside them."""
+        yield from self.run_groups("step", "issue", (self.costs.overhead,))
         yield from self.wait_full("K", self.ring)
         yield from self.meet("V read")
         if self.sets_pace:
@@ -55,9 +56,6 @@ class PlainRole(ConsumerRole):
         if self.sets_pace and self.step < tile.blocks - 1:
             yield from self.send("K", self.ring + 1, self.step + 1, tile)
         yield from self.softmax(0)
-        if self.step:
-            yield from self.rescale()
-        yield from self.keep(0)
         yield from self.pv(self.ring)
         yield from self.wait_products(0, "O")
         self.give_up("V", 0)

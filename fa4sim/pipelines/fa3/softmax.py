@@ -22,18 +22,37 @@ class Normalising(Multiplying):
     # Steps and tiles are read off the counters after every pause, because a fast-forward may have
     # moved them on in the meantime.
 
-    def softmax(self, ahead: int) -> Steps:
-        """S of the step ``ahead`` of the one in hand becomes P: mask, maximum, 2^x, row sum."""
+    def statistics(self, ahead: int) -> Steps:
+        """Mask and maximum of S of the step ``ahead`` of the one in hand; the factor of O."""
         costs = self.costs
         self.block -= ahead
         if self.cluster.data is not None:
             self.cluster.data.softmax(self, self.cluster.tiles[self.tile], self.step + ahead)
-        yield from self.run_groups("step", "alu", (costs.overhead,))
         if needs_mask(self.cluster.tiles[self.tile].steps[self.step + ahead]):
             yield from self.run_groups("mask", "alu", costs.mask)
         yield from self.run_groups("row max", "alu", costs.maximum)
         yield from self.work("statistics", "alu", costs.reduce, costs.reduce_latency, self.number)
-        yield from self.run_groups("exp2", "mufu", costs.exponentiate, costs.exp2_latency)
+        if self.design.o_waited_early:
+            yield from self.run_groups("scale S", "fma", costs.scale)
+        self.block += ahead
+
+    def exponentials(self, ahead: int) -> Steps:
+        """P of the step ``ahead``, and the row sums."""
+        self.block -= ahead
+        groups, latency = self.costs.exponentiate, self.costs.exp2_latency
+        yield from self.run_groups("exp2", "mufu", groups, latency)
+        self.block += ahead
+
+    def mixed(self, ahead: int) -> Steps:
+        """Exponentials, row sums, rescaling and rounding as the compiler mixes them."""
+        costs, first = self.costs, self.step + ahead == 0
+        if not first and self.cluster.data is not None:
+            self.cluster.data.rescale(self)
+        self.begin_p(ahead)
+        self.block -= ahead
+        groups = costs.mixed_first if first else costs.mixed
+        yield from self.run_groups("exp2", "mufu", groups, costs.exp2_latency)
+        self.end_p(ahead)
         self.block += ahead
 
     def rescale(self) -> Steps:
@@ -44,11 +63,21 @@ class Normalising(Multiplying):
 
     def keep(self, ahead: int) -> Steps:
         """Round P to 16 bits, into the registers from which wgmma reads it."""
-        home, registers = self.home, self.registers
-        if tag(self.tile, self.step + ahead) not in registers.p_kept.done:
-            registers.p_birth = self.env.cycle
+        self.begin_p(ahead)
         self.block -= ahead
         yield from self.run_groups("convert P", "alu", self.costs.convert)
+        self.end_p(ahead)
+        self.block += ahead
+
+    def begin_p(self, ahead: int) -> None:
+        """The first of the four warps begins to round its part of P."""
+        registers = self.registers
+        if tag(self.tile, self.step + ahead) not in registers.p_kept.done:
+            registers.p_birth = self.env.cycle
+
+    def end_p(self, ahead: int) -> None:
+        """This warp's part of P is there; with the last one S is no longer needed."""
+        home, registers = self.home, self.registers
         if self.cluster.data is not None:
             self.cluster.data.keep(self)
         what = tag(self.tile, self.step + ahead)
@@ -58,7 +87,6 @@ class Normalising(Multiplying):
                 "S", self.tile_id, self.block, self.number, registers.s_birth,
                 registers.s_first_use, self.env.cycle,
             )  # fmt: skip
-        self.block += ahead
 
     def run_groups(self, op: str, unit: str, groups: Sequence[Group], latency: int = 0) -> Steps:
         """Groups of instructions one after the other: other warps' come in between."""

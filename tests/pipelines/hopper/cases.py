@@ -16,6 +16,7 @@ from fa4sim.specs import H200, HopperDesign, Problem
 WAITED = {"overlap": False}
 NO_TURNS = {"ping_pong": False}
 PLAIN = {"specialised": False}
+SOURCE = {"o_waited_early": False}
 
 # name -> (problem, changes to the design that is chosen)
 CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
@@ -31,6 +32,8 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
     "without overlap": (Problem(heads=3, seqlen_q=256, seqlen_k=700), WAITED),
     "without turns": (Problem(heads=3, seqlen_q=256, seqlen_k=700), NO_TURNS),
     "neither": (Problem(heads=3, seqlen_q=256, seqlen_k=700), WAITED | NO_TURNS),
+    "as the source says": (Problem(heads=3, seqlen_q=256, seqlen_k=700), SOURCE),
+    "plain, as the source says": (Problem(heads=3, seqlen_q=256, seqlen_k=500), PLAIN | SOURCE),
     "grouped": (Problem(heads=6, kv_heads=2, seqlen_q=300, seqlen_k=400, causal=True), {}),
     "unequal head dims": (
         Problem(heads=3, seqlen_q=256, seqlen_k=500, head_dim=128, head_dim_v=64), {}),

@@ -11,7 +11,7 @@ from fa4sim import H200, HopperDesign, Problem
 from fa4sim.pipelines.common.cluster import Surroundings
 from fa4sim.pipelines.fa4.detail import Detail, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import simulate_gpu
-from tests.pipelines.hopper.cases import NO_TURNS, PLAIN, WAITED, tiles_of
+from tests.pipelines.hopper.cases import NO_TURNS, PLAIN, SOURCE, WAITED, tiles_of
 
 LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
     "full": (Problem(seqlen_q=256, seqlen_k=128 * 120), {}, 1),
@@ -20,7 +20,8 @@ LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
     "without overlap": (Problem(seqlen_q=256, seqlen_k=128 * 80), WAITED, 1),
     "neither": (Problem(seqlen_q=256, seqlen_k=128 * 40), WAITED | NO_TURNS, 1),
     "176 keys": (Problem(seqlen_q=256, seqlen_k=176 * 60), {"tile_n": 176}, 1),
-    "three consumers": (Problem(seqlen_q=384, seqlen_k=128 * 120, head_dim=64), {}, 1),
+    "three consumers": (Problem(seqlen_q=384, seqlen_k=128 * 120, head_dim=64), SOURCE, 1),
+    "as the source says": (Problem(seqlen_q=256, seqlen_k=128 * 120), SOURCE, 1),
     "plain": (Problem(seqlen_q=256, seqlen_k=128 * 40), PLAIN, 1),
     "plain, persistent": (Problem(heads=16, seqlen_q=512, seqlen_k=1024), PLAIN, 20),
     "persistent": (Problem(heads=16, seqlen_q=512, seqlen_k=2048), WAITED, 30),
