@@ -12,7 +12,9 @@ from fa4kernel.emulator.soak.runs import Run, soak
 from fa4kernel.emulator.soak.subject import all_of
 
 #: Modules with subjects, in a checkout of this repository.
-MODULES = ("tests.emulator.soak.examples", "tests.emulator.soak.official")
+MODULES = (
+    "tests.emulator.soak.examples", "tests.emulator.soak.ours", "tests.emulator.soak.official",
+)  # fmt: skip
 COMMAND = "python -m fa4kernel.emulator.soak"
 
 
@@ -26,8 +28,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("subjects", nargs="*", metavar="SUBJECT",
         help="package.module:name, or package.module for all of its subjects; default: the "
-        "examples and the official kernels, from a checkout with flash-attn-4 installed (or "
-        "FA4_PYTHON set)")  # fmt: skip
+        "examples, our kernel and the official kernels, from a checkout with flash-attn-4 "
+        "installed (or FA4_PYTHON set)")  # fmt: skip
     add("--schedules", type=int, default=100, help="for each (default: %(default)s)")
     add("--checks", default="default", choices=CHECKS, help="default: %(default)s")
     add("--jobs", type=int, default=1, help="processes (default: %(default)s)")

@@ -91,6 +91,7 @@ def test_there_are_as_many_orders_as_wanted_and_all_differ(
 def test_subjects_of_the_command_exist() -> None:
     pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL")
     assert len(all_of("tests.emulator.soak.examples")) == 4
+    assert len(all_of("tests.emulator.soak.ours")) == 10
     assert len(all_of("tests.emulator.soak.official")) >= 12
 
 
@@ -98,5 +99,15 @@ def test_subjects_of_the_command_exist() -> None:
 def test_the_examples_are_good_under_some_orders(name: str) -> None:
     pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL")
     (found,) = runs.soak([f"tests.emulator.soak.examples:{name}"], 6)
+    assert found.wrong == []
+    assert found.outputs == 1
+
+
+@pytest.mark.slow
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("where", all_of("tests.emulator.soak.ours"))
+def test_our_kernel_is_good_under_some_orders(where: str) -> None:
+    pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL")
+    (found,) = runs.soak([where], 8)
     assert found.wrong == []
     assert found.outputs == 1
