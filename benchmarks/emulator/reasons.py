@@ -1,9 +1,11 @@
 """Why a target of the emulator may be missed, and what would reach it: said on the page if so."""
 
 RATIO = (
-    "The CTAs of a causal grid have different numbers of blocks, so their warps part, and calls on "
-    "arrays of few lanes, under masks, are bound anew for each range of lanes. Larger grids do "
-    "better; so would convoys that keep CTAs of the same length together."
+    "Reading and decoding the PTX, which is counted here and done once for any number of launches "
+    "(`decode`), takes a good part of it: see the table. The CTAs of a causal grid have different "
+    "numbers of blocks, so their warps part, and calls on arrays of few lanes, under masks, are "
+    "bound anew for each range of lanes. Larger grids do better; so would a decoder that keeps "
+    "what it made of a text, and convoys that keep CTAs of the same length together."
 )
 RATE = (
     "Each of the processes has half of the CTAs, so its arrays are half as long, and the cost of "
