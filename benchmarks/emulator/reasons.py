@@ -11,14 +11,15 @@ RATE = (
     "Each of the processes has half of the CTAs, so its arrays are half as long, and the cost of "
     "starting NumPy calls weighs more; where CTAs end at different times (causal) their warps "
     "part, too. About a quarter of the time is the products themselves. Larger grids come nearer "
-    "(next section); beyond that, waits, arrivals and the issue of MMAs in compiled code would."
+    "(next section); beyond that, waits, arrivals and the issue of MMAs would have to be compiled."
 )
 ONE_CTA = (
     "The arrays of one CTA are a few hundred values long, so what counts is how many Python and "
-    "NumPy calls there are. Runs of scalar instructions are no longer what takes long: compiled to "
-    "C in a trial they took as long as in NumPy (21 and 23 ms of some 150), and without them the "
-    "rest would be 1.2 times as fast at most. Waits, arrivals and the issue of MMAs in compiled "
-    "code would reach it; no dependency was added for that."
+    "NumPy calls there are. Runs of scalar instructions are no longer what takes long: about 23 of "
+    "150 ms in a trial, so that even free they would make the rest 1.2 times as fast. Compiled to "
+    "plain C in that trial, short ones were 10 to 20 times as fast, the longest slower than in "
+    "NumPy. The rest is waits, arrivals, the issue of MMAs and the scheduling of warps: these "
+    "would have to be compiled. No dependency was added."
 )
 CHECKS = (
     "What the checks do for an instruction costs about the same for one CTA as for sixteen, and "
