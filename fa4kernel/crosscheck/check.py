@@ -139,6 +139,10 @@ def compare(
     order = compare_order(simulator, run.record)
     order.notes += [f"{role} warps leave out their last [{what} {on}]: {why}"
                     for (role, what, on), why in kernel.left_out.items()]  # fmt: skip
+    if kernel.empty_block >= 0 and (kernel.problem.causal or kernel.problem.is_local):
+        order.notes.append(
+            f"a tile that sees no key works on block {kernel.empty_block}, all of it masked"
+        )
     return [
         compare_barriers(simulator, run.record, kernel.never_made),
         order,

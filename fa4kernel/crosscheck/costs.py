@@ -14,6 +14,8 @@ from fa4kernel.crosscheck.verdict import Part
 from fa4sim.pipelines.fa4.costs import SoftmaxCosts, correction_costs, softmax_costs
 from fa4sim.specs import Design, Machine, Problem
 
+COST_MODEL = "cost model"
+STEP_SLOTS = "issue slots of a softmax step"
 #: By how much issue slots of a softmax step may differ. Those of the kernel are PTX instructions by
 #: a table of weights, which is within 3 % of the machine code; the rest is what compilers do with
 #: addresses and loops, and :func:`design_from_kernel` takes it from the kernel.
@@ -29,7 +31,7 @@ MERGING_MAXIMA = 2
 
 def compare_costs(against: str, problem: Problem, design: Design, machine: Machine) -> Part:
     """Compare counts per softmax step, per rescaled step of the correction, and per tile."""
-    part = Part("cost model")
+    part = Part(COST_MODEL)
     measured = measurement(against, shape_of(problem, design))
     softmax, correction = _role(measured, "softmax"), _role(measured, "correction")
     assumed = softmax_costs(problem, design, machine)
@@ -40,10 +42,9 @@ def compare_costs(against: str, problem: Problem, design: Design, machine: Machi
         part.equal(name, mine, theirs)
         part.figures[name] = {"simulator": mine, "kernel": theirs}
     mine, theirs = assumed_slots(assumed), slots(softmax.step)
-    name = "issue slots of a softmax step"
-    part.figures[name] = {"simulator": mine, "kernel": theirs}
+    part.figures[STEP_SLOTS] = {"simulator": mine, "kernel": theirs}
     part.holds(
-        f"{name}: simulator {mine}, kernel {theirs:g}, more than {TOLERANCE:.0%} apart",
+        f"{STEP_SLOTS}: simulator {mine}, kernel {theirs:g}, more than {TOLERANCE:.0%} apart",
         abs(theirs - mine) <= TOLERANCE * mine,
     )
     part.notes.append(

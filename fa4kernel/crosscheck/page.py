@@ -11,6 +11,7 @@ import numpy as np
 import fa4sim
 from fa4kernel.crosscheck.cases import SMS, Case
 from fa4kernel.crosscheck.check import Crosscheck
+from fa4kernel.crosscheck.costs import COST_MODEL, STEP_SLOTS, TOLERANCE
 from fa4kernel.crosscheck.mix import AMOUNTS, OWN_RESCALES
 from fa4kernel.crosscheck.numerics import SAME_BITS
 
@@ -37,7 +38,9 @@ lock step and with its checks on. Scores grow towards the keys that come last: O
 4. **Instruction mix.** Equal amounts of work. Whether O is rescaled depends on the scores, so the
    simulator is given the kernel's; what differs with its own is told.
 5. **Numerics.** Pipeline, kernel and float64 in pairs.
-6. **Cost model.** The instruction counts that the simulator assumes, and the compiled kernel's.
+6. **Cost model.** The instruction counts that the simulator assumes, and those that a compiled
+   kernel of these head dims and this mask executes: exponentials, packed arithmetic, maxima,
+   conversions and TMEM accesses of a softmax step, of a rescale and of a tile's end.
 
 Which tile an instruction of the kernel touches follows from the data: the coordinates of a TMA
 copy, the shared memory that an MMA's descriptors point to, the columns that a warp reads. Only
@@ -89,7 +92,32 @@ def _kernel(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
     different += [f"- {case.name}: {hazard}" for case, check in checks for hazard in check.hazards]
     if different:
         lines += ["First differences:", "", *different, ""]
-    return [*lines, *_numerics(checks), *_amounts(checks)]
+    return [*lines, *_notes(checks), *_numerics(checks), *_costs(checks), *_amounts(checks)]
+
+
+def _notes(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
+    """What is known to be otherwise in this kernel."""
+    notes = dict.fromkeys(
+        note
+        for _, check in checks
+        for part in check.parts
+        if part.name == "order"
+        for note in part.notes
+    )
+    return ["Accepted:", "", *(f"- {note}" for note in notes), ""] if notes else []
+
+
+def _costs(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
+    """Issue slots, which are held to a tolerance; the other counts are equal or told above."""
+    rows = []
+    for case, check in checks:
+        figures = next((p.figures for p in check.parts if p.name == COST_MODEL), {})
+        if slots := figures.get(STEP_SLOTS):
+            rows.append([case.name, str(slots["simulator"]), f"{slots['kernel']:g}"])
+    if not rows:
+        return []
+    lines = [f"Issue slots of a softmax step, which may differ by {TOLERANCE:.0%}:", ""]
+    return [*lines, *_table(["problem", "simulator", "kernel"], rows), ""]
 
 
 def _verdict(part: object) -> str:

@@ -14,6 +14,7 @@ from fa4kernel.cli import crosscheck as module
 from fa4kernel.cli import main
 from fa4kernel.crosscheck.cases import CASES, Case
 from fa4kernel.crosscheck.check import Crosscheck
+from fa4kernel.crosscheck.costs import COST_MODEL, STEP_SLOTS
 from fa4kernel.crosscheck.mix import AMOUNTS, OWN_RESCALES
 from fa4kernel.crosscheck.numerics import SAME_BITS
 from fa4kernel.crosscheck.page import page
@@ -33,6 +34,8 @@ def verdict(problem: Problem, design: Design, *, wrong: str = "", hazard: str = 
     ]  # fmt: skip
     parts[3].figures = {name: {"simulator": 7, "kernel": 7} for name in AMOUNTS} | {OWN_RESCALES: 6}
     pair = {"rel_err": 2e-3, "max_abs_err": 1e-2, "lse_max_abs_err": 1e-6}
+    parts[1].notes = ["load warps leave out their last arrival"]
+    parts.append(Part(COST_MODEL, 13, figures={STEP_SLOTS: {"simulator": 515, "kernel": 492.0}}))
     parts[4].figures = {"a": pair, "b": pair, "c": pair, SAME_BITS: 0.9999}
     for part in parts:
         if part.name == wrong:
@@ -73,7 +76,7 @@ def test_json_has_a_verdict_for_each_part(made: dict[str, Any]) -> None:
     facts = json.loads(run("--json", "--against", "official").output)
     assert facts["schema"] == 1 and facts["agree"] is True and made["against"] == "official"
     assert set(facts["parts"]) == {
-        "barriers", "order", "tile lifetimes", "instruction mix", "numerics",
+        "barriers", "order", "tile lifetimes", "instruction mix", "numerics", "cost model",
     }  # fmt: skip
     assert facts["parts"]["order"]["agrees"] is True
 
@@ -125,9 +128,11 @@ def test_the_page_has_a_row_for_each_problem_and_every_first_difference() -> Non
     right = [(case, verdict(case.problem, case.design)) for case in CASES[:2]]
     text = page({"ours": right})
     assert text.startswith("# Simulator, kernel and reference, cross-checked")
-    assert "**2 of 2 runs agree in every part**" in text and "differ" not in text.split("##")[1]
+    assert "**2 of 2 runs agree in every part**" in text and "**differ**" not in text
     for case, _ in right:
-        assert text.count(f"| {case.name} |") == 3
+        assert text.count(f"| {case.name} |") == 4
+        assert f"| {case.name} | 515 | 492 |" in text
+    assert text.count("- load warps leave out their last arrival") == 1
     case = CASES[2]
     wrong = [*right, (case, verdict(case.problem, case.design, wrong="order", hazard="a hazard"))]
     text = page({"ours": wrong})
