@@ -41,9 +41,10 @@ class HopperDesign:
     the products of the next block and of this one are under way together, and the softmax of the
     next block computes beside O += P V of this one. With ``ping_pong`` the consumers pass a turn
     around, so that one computes its softmax while another's products run. ``o_waited_early`` is the
-    order in which the compiler arranges a step: O += P V is waited for before the exponentials,
-    which then mix with the rescaling of O and the rounding of P; off, it is waited for after them,
-    as the source says.
+    order in which the compiler arranges a step: with ``overlap`` O += P V is waited for before the
+    exponentials, which then mix with the rescaling of O and the rounding of P; without it the
+    softmax computes beside O += P V all the same, and the turn is passed in the middle of it. Off,
+    the source's order holds.
 
     Without ``specialised`` there is no load warp: a plain FlashAttention-2 on the same hardware,
     for comparison. All warpgroups meet around every block, one thread of theirs asks for the next

@@ -49,6 +49,7 @@ class RowCosts:
     reduce_latency: int
     exponentiate: tuple[Group, ...]
     scale: tuple[Group, ...]
+    exponentiate_scaled: tuple[Group, ...]
     mixed: tuple[Group, ...]
     mixed_first: tuple[Group, ...]
     exp2_latency: int
@@ -122,6 +123,9 @@ def row_costs(problem: Problem, design: HopperDesign, machine: Machine) -> RowCo
         # The compiler's order: all scores are scaled; then exponentials, additions, conversions and
         # the multiplies of O come mixed (in a tile's first step there is no O yet).
         scale=tuple(group(n, fma=round(n * fma)) for n in _parts(scores)),
+        exponentiate_scaled=tuple(
+            group(2 * n, mufu=round(n * mufu), fma=round(n * fma)) for n in _parts(scores, GROUP)
+        ),
         mixed=tuple(mixed(n, outputs * n // scores) for n in _parts(scores, GROUP)),
         mixed_first=tuple(mixed(n, 0) for n in _parts(scores, GROUP)),
         exp2_latency=machine.mufu_latency_cycles + 2 * dependent,

@@ -36,11 +36,14 @@ class Normalising(Multiplying):
             yield from self.run_groups("scale S", "fma", costs.scale)
         self.block += ahead
 
-    def exponentials(self, ahead: int) -> Steps:
-        """P of the step ``ahead``, and the row sums."""
+    def exponentials(self, ahead: int, first: float = 0.0, last: float = 1.0) -> Steps:
+        """P of the step ``ahead`` and the row sums; or of a part of the columns."""
+        costs = self.costs
+        scaled = self.design.o_waited_early
+        groups = costs.exponentiate_scaled if scaled else costs.exponentiate
+        part = groups[round(first * len(groups)) : round(last * len(groups))]
         self.block -= ahead
-        groups, latency = self.costs.exponentiate, self.costs.exp2_latency
-        yield from self.run_groups("exp2", "mufu", groups, latency)
+        yield from self.run_groups("exp2", "mufu", part, costs.exp2_latency if last == 1 else 0)
         self.block += ahead
 
     def mixed(self, ahead: int) -> Steps:

@@ -79,14 +79,14 @@ def test_a_prediction_is_what_a_simulation_says() -> None:
     assert found.tflops == pytest.approx(problem.flops / found.seconds / 1e12)
 
 
-def test_what_the_design_is_made_of_pays() -> None:
-    shape = {"batch": 4, "heads": 16, "seqlen_q": 4096}
+@pytest.mark.parametrize("causal", [False, True])
+def test_overlap_and_turns_pay_together(causal: bool) -> None:
+    shape = {"batch": 4, "heads": 16, "seqlen_q": 4096, "causal": causal}
     both, plain = cycles(**shape), cycles(PLAIN, **shape)
-    neither = cycles(WAITED | NO_TURNS, **shape)
-    assert both < 0.95 * neither < neither < 0.95 * plain
-    # Either alone keeps the tensor cores busy while a consumer computes its softmax.
-    assert cycles(NO_TURNS, **shape) < 0.95 * neither
-    assert cycles(WAITED, **shape) < 0.95 * neither
+    for less in (NO_TURNS, WAITED, WAITED | NO_TURNS):
+        assert both < 0.97 * cycles(less, **shape) < 0.97 * 0.97 * plain
+    # As compiled, turns without overlap are held on to during the softmax: worse than none.
+    assert cycles(WAITED | NO_TURNS, **shape) < cycles(WAITED, **shape)
 
 
 def test_a_ring_of_one_more_slot_is_no_slower() -> None:
