@@ -20,7 +20,7 @@ from fa4kernel.forward.launch import Arrays
 from fa4kernel.gpu import gpu, shadow
 from fa4kernel.kernels import Kernel
 
-ROUNDS, RUNS = 4, 10
+ROUNDS, RUNS, PAUSE_S = 4, 10, 0.15
 #: PyTorch's cuDNN and FlashAttention-2, and FlashAttention-4 (`flash-attn-4`), if installed.
 BASELINES = ("cudnn", "fa2", "fa4")
 
@@ -85,7 +85,7 @@ def race(entrants: dict[str, Callable[[], list[float]]]) -> dict[str, Any]:
     """Medians and quartiles of everybody's times, and the mean clock at which each ran.
 
     A GPU at its limit of power slows down the longer it works, and what came before matters. So
-    everybody has a turn in every round, and begins a round in turn.
+    everybody has a turn in every round, behind a pause, in an order that turns around.
     """
     times: dict[str, list[float]] = {name: [] for name in entrants}
     clocks: dict[str, list[float]] = {name: [] for name in entrants}
@@ -94,10 +94,11 @@ def race(entrants: dict[str, Callable[[], list[float]]]) -> dict[str, Any]:
         entrants[name]()
     for _ in range(ROUNDS):
         for name in order:
+            time.sleep(PAUSE_S)
             with MeanClock(gpu()) as clock:
                 times[name] += entrants[name]()
             clocks[name].append(clock.hz)
-        order = order[1:] + order[:1]
+        order.reverse()
     return {
         name: {**summary(times[name]), "clock_hz": round(float(np.mean(clocks[name])))}
         for name in entrants
