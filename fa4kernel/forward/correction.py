@@ -82,6 +82,8 @@ def run(
             finish(me, a, tile, stage, nth, memory, barriers, rank)
         if cutlass.const_expr(cfg.load_epi and cfg.epilogue == "correction"):
             barriers.load_epi_empty.wait_previous(0, nth)
+            cute.arch.fence_proxy("async.shared", space="cta")  # where threads read, TMA will write
+            cute.arch.sync_warp()
             with cute.arch.elect_one():
                 barriers.load_epi_full.arrive(0)
     if cutlass.const_expr(cfg.epilogue == "tma"):

@@ -196,6 +196,8 @@ OPTIONS = (
     _case("two-slots-T", 512, 384, heads=2, sms=1, design={"cta_group": 1, "kv_stages": 2}),
     _case("stored-by-correction-T", 600, 300, heads=1, sms=1,
           design={"cta_group": 1, "epilogue": "correction"}),
+    _case("stored-by-correction-one-tile-T", 100, 300, heads=4, sms=1,
+          design={"epilogue": "correction"}),
     _case("stored-by-correction-d72", 300, 300, head_dim=72, design={"epilogue": "correction"}),
     _case("stored-by-correction-d192-T", 600, 300, sms=1,
           design={"cta_group": 1, "epilogue": "correction"}, **_D192),

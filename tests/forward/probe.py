@@ -87,7 +87,8 @@ def tiles_of(problem: Problem, design: Design, machine: Machine) -> list[list[ti
     k = (problem.batch, problem.seqlen_k, problem.kv_heads, problem.head_dim)
     window = (None, 0) if problem.causal else problem.window or (None, None)
     plan = Plan.of(cfg, q, k, k, starts_q, starts_k, window)
-    ctas, most = plan.ctas(machine.sms), plan.tiles
+    ctas = plan.ctas(machine.sms)
+    most = -(-plan.tiles // (ctas // cfg.cta_group))  # tiles of a CTA
     out = np.full((ctas, 1 + most * FIELDS), -1, np.int32)
     arguments = [each for each in (starts_q, starts_k) if each is not None]
     arguments += [np.int32(number) for number in plan.sizes]
