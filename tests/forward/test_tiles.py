@@ -16,6 +16,7 @@ pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[k
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fa4kernel.forward.config import TILE
 from fa4kernel.forward.design import design_for
 from fa4kernel.forward.tiles import Tile
 from fa4sim.numerics.masks import row_limits
@@ -53,20 +54,19 @@ def masked_blocks(tile: Tile, problem: Problem) -> list[tuple[int, bool]]:
     ]
 
 
-def sees_keys(tile: Tile, problem: Problem, design: Design) -> bool:
-    """Whether some row of a tile sees some key."""
+def limits(tile: Tile, problem: Problem, design: Design) -> tuple[np.ndarray, np.ndarray]:
+    """From which key to which each row of a tile sees; nothing of rows beyond the last."""
     ratio = problem.group if design.pack_gqa else 1
     count = design.work_rows * design.cta_group
     rows = tile.m_block * count + np.arange(count)
-    left, right = row_limits(
+    return row_limits(
         rows[rows < tile.seqlen_q * ratio], tile.seqlen_q, tile.seqlen_k, problem.causal,
         problem.window, ratio,
     )  # fmt: skip
-    return bool((left < right).any())
 
 
 def check(problem: Problem, sms: int = 148, **changes: object) -> None:
-    """Order, lengths, places and blocks are the simulator's, or masks are applied to more."""
+    """Order, lengths, places and blocks are the simulator's."""
     machine = replace(B200, sms=sms)
     design = design_for(problem, machine, **changes)
     ours, theirs = tiles_of(problem, design, machine), simulated(problem, design, sms)
@@ -75,12 +75,24 @@ def check(problem: Problem, sms: int = 148, **changes: object) -> None:
         assert (mine.seqlen_q, mine.seqlen_k) == problem.lengths(mine.batch)
         assert mine.start_q == sum((problem.seqlens_q or ())[: mine.batch])
         assert mine.start_k == sum((problem.seqlens_k or ())[: mine.batch])
-        blocks = masked_blocks(mine, problem)
-        if sees_keys(mine, problem, design):
-            assert blocks == [(step.n_block, needs_mask(step)) for step in other.steps]
-        else:  # one block, whichever it is, of which nothing is seen
-            assert [is_masked for _, is_masked in blocks] == [True]
-            assert [needs_mask(step) for step in other.steps] == [True]
+        check_blocks(mine, other, problem, design)
+
+
+def check_blocks(mine: Tile, other: WorkTile, problem: Problem, design: Design) -> None:
+    """The simulator's blocks; masked where a row sees a part only, and nowhere but there or where
+    the simulator masks, which is where the published kernel does.
+    """
+    blocks = masked_blocks(mine, problem)
+    left, right = limits(mine, problem, design)
+    if not (left < right).any():  # one block, whichever it is, of which nothing is seen
+        assert [is_masked for _, is_masked in blocks] == [True]
+        assert [needs_mask(step) for step in other.steps] == [True]
+        return
+    assert [block for block, _ in blocks] == [step.n_block for step in other.steps]
+    for (block, is_masked), step in zip(blocks, other.steps, strict=True):
+        cut = (left > block * TILE).any() or (right < (block + 1) * TILE).any()
+        assert is_masked >= cut
+        assert is_masked <= needs_mask(step)
 
 
 FEW = settings(max_examples=15)
