@@ -245,7 +245,10 @@ def _describe(trace: Trace, problem: Problem, design: AnyDesign, machine: Machin
         design={k: v for k, v in dataclasses.asdict(design).items() if k != "faults"},
         smem={name: size for name, size in design.smem_bytes(problem).items()},
     )
-    if isinstance(design, Design):
+    if not isinstance(design, Design):  # one Q tile of each consumer, whose place O takes
+        described = dict(dataclasses.asdict(design), q_stages=design.q_stages, overlap_o_q=True)
+        trace.meta["design"] = {k: v for k, v in described.items() if k != "faults"}
+    else:
         columns = design.tmem_map(problem.element_bytes)
         trace.meta.update(
             tmem={name: list(place) for name, place in columns.items()},

@@ -147,6 +147,8 @@ def _slot_label(trace: Trace, name: str) -> str:
     size = 0
     if stem == "sKV" and isinstance(ring, list) and int(number) < len(ring):
         size = int(ring[int(number)][1])
+    elif stem in ("sK", "sV") and isinstance(smem, dict) and isinstance(design, dict):
+        size = int(smem.get(f"{stem[1:]} ring", 0)) // int(design.get("kv_stages", 1))
     elif isinstance(smem, dict) and isinstance(design, dict):
         size = int(smem.get(stem[1:], 0)) // int(design.get("q_stages", 1))
         if stem == "sO" and not size and design.get("overlap_o_q"):

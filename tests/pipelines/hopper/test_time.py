@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from fa4sim import H100, H200, HopperDesign, Problem, predict, simulate
 from fa4sim.analysis import critical_path, unexplained_gaps
 from fa4sim.pipelines.common.cluster import Surroundings
 from fa4sim.pipelines.fa3.costs import row_costs
 from fa4sim.pipelines.fa4.detail import simulate_cluster
+from fa4sim.views import memory_map, timeline
 from tests.pipelines.hopper.cases import CASES, NO_TURNS, PLAIN, WAITED, design_of, tiles_of
 
 
@@ -119,3 +121,12 @@ def test_a_step_has_as_many_instructions_as_the_compiled_kernels() -> None:
     costs = row_costs(problem, design, H200)
     groups = (costs.overhead, *costs.maximum, costs.reduce, *costs.scale, *costs.mixed)
     assert sum(group.issue for group in groups) == pytest.approx(412, rel=0.05)
+
+
+def test_the_pictures_say_what_lies_where() -> None:
+    problem, design = design_of("causal")
+    trace = simulate(problem, design, H200, scope="cta").trace
+    written = {text.get_text() for text in memory_map(trace).findobj(Text)}
+    assert {"sQ[0], 16 KiB", "sK[1], 32 KiB", "sO[1], in sQ"} <= written
+    written = {text.get_text() for text in timeline(trace).findobj(Text)}
+    assert "consumer1, warp 8" in written
