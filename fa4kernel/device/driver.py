@@ -9,7 +9,7 @@ import ctypes
 import subprocess
 import time
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,15 @@ class _Configuration(ctypes.Structure):
         ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint), ("stream", c_void_p),
         ("attributes", POINTER(_Attribute)), ("count", c_uint),
     ]  # fmt: skip
+
+
+class Prepared(NamedTuple):
+    """A kernel with its arguments and sizes."""
+
+    function: c_void_p
+    configuration: _Configuration
+    pointers: Any
+    held: Any  # memory that the others point to
 
 
 class Gpu:
@@ -187,11 +196,11 @@ class Gpu:
 
     # -- kernels ----------------------------------------------------------------------------------
 
-    def start(
+    def prepare(
         self, function: c_void_p, parameters: list[bytes], grid: tuple[int, ...],
         block: tuple[int, ...], cluster: tuple[int, ...] = (1, 1, 1), shared: int = 0,
-    ) -> None:  # fmt: skip
-        """Start a kernel; it runs behind what was started before."""
+    ) -> Prepared:  # fmt: skip
+        """A kernel that can be started again and again without delay."""
         buffers = [ctypes.create_string_buffer(raw, len(raw)) for raw in parameters]
         pointers = (c_void_p * max(len(buffers), 1))(*(ctypes.addressof(b) for b in buffers))
         attribute = _Attribute(_CLUSTER_DIMENSION)
@@ -203,7 +212,14 @@ class Gpu:
         )  # fmt: skip
         if shared > 48 * 1024:
             self.call("cuFuncSetAttribute", function, c_int(_DYNAMIC_SHARED), c_int(shared))
-        self.call("cuLaunchKernelEx", byref(configuration), function, pointers, None)
+        return Prepared(function, configuration, pointers, (buffers, attribute))
+
+    def start(self, prepared: Prepared) -> None:
+        """Start a kernel; it runs behind what was started before."""
+        self.call(
+            "cuLaunchKernelEx", byref(prepared.configuration), prepared.function,
+            prepared.pointers, None,
+        )  # fmt: skip
 
     def wait(self, patience: float = 10.0) -> None:
         """Until everything that was started has ended.
@@ -221,11 +237,14 @@ class Gpu:
             raise GpuError(f"the kernel failed: {self.error(code)}")
 
     def event(self) -> c_void_p:
-        """A mark in the order of what is started, made now."""
+        """A mark that can be put into the order of what is started."""
         event = c_void_p()
         self.call("cuEventCreate", byref(event), c_uint(0))
-        self.call("cuEventRecord", event, None)
         return event
+
+    def mark(self, event: c_void_p) -> None:
+        """Put a mark behind what was started."""
+        self.call("cuEventRecord", event, None)
 
     def milliseconds(self, first: c_void_p, last: c_void_p) -> float:
         """Between two marks that have been passed; they are given back."""

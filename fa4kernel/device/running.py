@@ -42,15 +42,18 @@ class Loaded:
     def __init__(
         self, gpu: Gpu, ptx: str, launch: Launch, addresses: Mapping[int, int] | None = None
     ) -> None:
-        self.gpu, self.launch = gpu, launch
+        self.gpu = gpu
         entry = parse(ptx).entry(launch.entry)
         self._held: dict[int, tuple[int, NDArray[Any]]] = {}
         self._there = dict(addresses or {})
-        self._function = gpu.function(gpu.kept(ptx), entry.name)
-        self._parameters = [
+        parameters = [
             self._bytes(argument, parameter)
             for parameter, argument in zip(entry.parameters, launch.arguments, strict=True)
         ]
+        self._prepared = gpu.prepare(
+            gpu.function(gpu.kept(ptx), entry.name), parameters, launch.grid, launch.block,
+            launch.cluster, launch.shared_bytes,
+        )  # fmt: skip
 
     def __enter__(self) -> Loaded:
         return self
@@ -68,21 +71,17 @@ class Loaded:
 
     def start(self) -> None:
         """Start the kernel once."""
-        launch = self.launch
-        self.gpu.start(
-            self._function, self._parameters, launch.grid, launch.block, launch.cluster,
-            launch.shared_bytes,
-        )  # fmt: skip
+        self.gpu.start(self._prepared)
 
     def times(self, count: int, warm_up: int = 3, patience: float = 60.0) -> list[float]:
         """Milliseconds of ``count`` runs, one by one, after a few that don't count."""
+        marks = [(self.gpu.event(), self.gpu.event()) for _ in range(count)]
         for _ in range(warm_up):
             self.start()
-        marks = []
-        for _ in range(count):
-            first = self.gpu.event()
+        for first, last in marks:
+            self.gpu.mark(first)
             self.start()
-            marks.append((first, self.gpu.event()))
+            self.gpu.mark(last)
         self.gpu.wait(patience)
         return [self.gpu.milliseconds(*pair) for pair in marks]
 

@@ -92,10 +92,11 @@ def on_gpu(
         gpu.upload(source, given)
         gpu.upload(target, got)
         parameters = [p.to_bytes(8, "little") for p in (source, target)]
-        gpu.start(
+        prepared = gpu.prepare(
             gpu.function(module, f"k{i}"), [*parameters, count.to_bytes(4, "little")],
             (-(-count // _THREADS), 1, 1), (_THREADS, 1, 1),
         )  # fmt: skip
+        gpu.start(prepared)
         gpu.wait()
         gpu.download(target, got)
         gpu.free(source)

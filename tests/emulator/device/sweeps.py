@@ -105,7 +105,7 @@ def chunks(gpu: Gpu, sweep: Sweep, step: int, size: int) -> Iterator[tuple[np.nd
         start = (first * step) & 0xFFFFFFFF
         parameters = [target.to_bytes(8, "little"), start.to_bytes(4, "little"),
                       step.to_bytes(4, "little")]  # fmt: skip
-        gpu.start(function, parameters, (size // 256, 1, 1), (256, 1, 1))
+        gpu.start(gpu.prepare(function, parameters, (size // 256, 1, 1), (256, 1, 1)))
         gpu.wait()
         results = np.empty(size, np.uint32)
         gpu.download(target, results)
