@@ -6,7 +6,10 @@ causal kernel isn't persistent: there each CTA has one tile.
 
     python -m fa4kernel.emulator.mutation tests.emulator.mutation.ours:single \\
         tests.emulator.mutation.ours:pair tests.emulator.mutation.ours:causal \\
-        --page docs/validation/our_kernel.md
+        --checks strict-isa --seconds 300 --page docs/validation/our_kernel.md
+
+`strict-isa`, because this kernel has the fences of tensor memory that the manual asks for; the
+official one has none, and the default checks don't miss them.
 """
 
 from __future__ import annotations
