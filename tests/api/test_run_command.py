@@ -106,9 +106,9 @@ def test_a_deadlock_ends_with_3_and_tells_who_waits(fa4kernel, monkeypatch):
     monkeypatch.setattr(api, "emulate", stuck)
     outcome = fa4kernel("run", *TINY, "--json")
     assert outcome.code == 3 and "load_KV_full" in outcome.out
+    arrays = [np.zeros((1, 100, 1, 64), np.float32)] * 3
     with pytest.raises(DeadlockError):
-        api.run(*(np.zeros((1, 100, 1, 64), np.float16),) * 3, causal=True, backend="emulator",
-                design={"q_stages": 1})  # fmt: skip
+        api.run(*arrays, causal=True, dtype="bf16", backend="emulator")
 
 
 def test_sequences_are_padded_for_the_comparison():

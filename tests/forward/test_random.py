@@ -73,7 +73,7 @@ def check(budget: Budget, data: st.DataObject, fixed: dict[str, Any], **sizes: A
     assert wrong == []
 
 
-FAST, SLOW = 20.0, 60.0
+FAST, SLOW = 12.0, 60.0
 FULL = {"head_dim": 64, "dtype": "fp16"}
 PACKED = {"head_dim": 32, "group": 2, "causal": True}
 budgets = {name: Budget(SLOW) for name in ("pair", "window", "odd", "sink", "uneven")}
