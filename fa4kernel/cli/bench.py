@@ -9,9 +9,14 @@ from typing import Any
 
 import click
 
+import fa4kernel
+import fa4sim
 from fa4kernel import gpu
 from fa4kernel.bench import kernels, points
 from fa4kernel.bench.measure import BASELINES, measure
+from fa4kernel.bench.page import PAGE, PICTURE, draw, page
+from fa4kernel.bench.predict import compare
+from fa4kernel.bench.stored import measured
 from fa4kernel.kernels import ARCHITECTURES
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.options import examples, json_option
@@ -23,6 +28,7 @@ from fa4sim.cli.output import check_target, note, print_json, say, write_whole
         "fa4kernel bench --points few",
         "fa4kernel bench --compile-to kernels --architecture sm_90a    on any computer",
         "fa4kernel bench --kernels kernels -o measured.json            where the GPU is",
+        "fa4kernel bench --write                                       renew the page",
     )
 )
 @click.option(
@@ -43,6 +49,12 @@ from fa4sim.cli.output import check_target, note, print_json, say, write_whole
     type=click.Choice(ARCHITECTURES),
     help="For --compile-to. [default: that of the GPU here]",
 )
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Only renew docs/validation/h200.md in this repository, from what was measured on an "
+    "H200, with the simulator's predictions. Needs no GPU.",
+)
 @click.option("-o", "--out", metavar="FILE.json", help="Write what was measured to this file.")
 @json_option()
 def bench(
@@ -53,6 +65,7 @@ def bench(
     folder: str | None,
     target: str | None,
     architecture: str | None,
+    write: bool,
     out: str | None,
 ) -> None:
     """Time our forward kernel on this machine's GPU, beside PyTorch's cuDNN and
@@ -61,6 +74,10 @@ def bench(
     Hopper and Blackwell. Needs PyTorch for CUDA, and the CuTe DSL unless --kernels brings compiled
     kernels. Clocks are left as they are.
     """
+    if write:
+        for path in renew():
+            say(f"wrote {path}")
+        return
     chosen = list(few() if which == "few" else points.grid())
     found = gpu.missing(compiler=folder is None)
     if target is not None:
@@ -95,6 +112,21 @@ def bench(
         write_whole(Path(out), lambda path: path.write_text(text, encoding="utf-8"))
     if as_json:
         print_json(facts)
+
+
+def renew() -> list[Path]:
+    """Write the page and its picture; these files."""
+    root = Path(fa4kernel.__file__).resolve().parents[1]
+    targets = [root / PAGE, root / PICTURE]
+    if not (root / "pyproject.toml").is_file():
+        raise BadInput(f"{root} is not a copy of the repository")
+    stored = measured()
+    compared = compare(stored["points"])
+    said = f"on {time.strftime('%Y-%m-%d')}, with fa4sim {fa4sim.__version__}"
+    text = page(stored, compared, said)
+    write_whole(targets[0], lambda path: path.write_text(text, encoding="utf-8"))
+    write_whole(targets[1], lambda path: draw(compared, path))
+    return targets
 
 
 def few() -> list[points.Point]:
