@@ -198,3 +198,4 @@ class Clocks:
             if len(self.pairs):
                 rows[:, self.pairs + 1] = np.maximum(rows[:, self.pairs + 1], rows[:, self.pairs])
             self.known[which, chosen] = rows
+        self.tick(slots)  # what they write from here on, no fence has seen

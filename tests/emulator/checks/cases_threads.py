@@ -84,6 +84,15 @@ THREADS = {
         "fence.proxy.async.shared::cta;",
         threads=32,
     ),
+    "a fence sees only what stands before it": Twin(
+        "missing-proxy-fence",
+        FIRST + LONE + "st.shared.u32 [%a1], t; fence.proxy.async.shared::cta; bar.sync 0;"
+        f"@%p2 {STORE} [p0], [base], 128; @%p2 cp.async.bulk.commit_group;"
+        "@%p2 cp.async.bulk.wait_group 0;",
+        "st.shared.u32 [%a1], t; fence.proxy.async.shared::cta;",
+        "fence.proxy.async.shared::cta; st.shared.u32 [%a1], t;",
+        threads=32,
+    ),
     "memory that a store has read is used again": Twin(
         "overwrite-while-read",
         FIRST + LONE + "st.shared.u32 [%a1], t; fence.proxy.async.shared::cta; bar.sync 0;"
