@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
@@ -28,7 +29,7 @@ def read_ptx(path: str) -> str:
     except OSError as error:
         raise BadInput(f"{path!r}: {error.strerror or error}") from None
     try:
-        return raw.rstrip(b"\0").decode("utf-8")
+        return raw.rstrip(b"\0").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(
             f"{path!r} is no text: give PTX, not a cubin (CUTE_DSL_KEEP=ptx keeps it)"
@@ -72,12 +73,18 @@ class LaunchFile:
         or raises AssertionError.
         """
         assert self.check is not None
+        check = self.check
         try:
-            verdict = _called(self.path, self.check)
+            verdict = _called(self.path, lambda: _verdict(check))
         except Complaint as complaint:
             return str(complaint) or "an assertion failed"
-        content = verdict is None or bool(verdict)
-        return "" if content else f"check() returned {verdict!r}"
+        return str(verdict)
+
+
+def _verdict(check: Callable[[], object]) -> str:
+    """What a check returned that says no; "" if it did not."""
+    verdict = check()
+    return "" if verdict is None or bool(verdict) else f"check() returned {verdict!r}"
 
 
 class Complaint(Exception):
@@ -101,12 +108,16 @@ def _imported(path: str) -> Any:
 
 
 def _called(path: str, function: Callable[[], object]) -> object:
-    """Call something of a launch file; what it raises is told with the line in that file."""
+    """Call something of a launch file; what it raises is told with the line in that file.
+
+    What it prints goes to standard error: standard output may be a JSON object.
+    """
     try:
-        return function()
+        with contextlib.redirect_stdout(sys.stderr):
+            return function()
     except AssertionError as error:
         raise Complaint(f"{_place(path, error)}{str(error) or 'an assertion failed'}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInput(f"{_place(path, error)}{type(error).__name__}: {error}") from None
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 RESIDENT_CTAS = 32
 #: What may be checked.
 CHECKS = ("default", "off", "strict-isa")
+#: How MMAs add up.
+ARITHMETIC = ("fast", "faithful")
 
 
 @dataclass
@@ -109,14 +111,19 @@ def emulate(
         DeadlockError: nothing can go on.
         EmulationError: the kernel did something undefined, or ``most_steps`` did not suffice. Its
             ``hazards`` and ``trace`` are what was found and recorded before.
-        ValueError: there are no such checks, no such schedule, or no such CTAs to trace.
+        ValueError: there are no such checks, no such arithmetic, no such schedule, no such CTAs to
+            trace, or a number that is none.
     """
     if checks not in CHECKS:
         raise ValueError(f"checks={checks!r}: give one of {', '.join(CHECKS)}")
+    if arithmetic not in ARITHMETIC:
+        raise ValueError(f"arithmetic={arithmetic!r}: give one of {', '.join(ARITHMETIC)}")
     replay = replay or python_call(
         schedule=schedule, checks=checks, arithmetic=arithmetic, resident_ctas=resident_ctas,
         processes=processes, most_steps=most_steps,
     )  # fmt: skip
+    _check_count("resident_ctas", resident_ctas)
+    _check_count("processes", processes)
     schedule_of(schedule)  # a schedule that doesn't exist is told before anything is read
     started = time.perf_counter()
     program = ptx if isinstance(ptx, Program) else decode(ptx, launch)
@@ -181,8 +188,13 @@ def emulate(
     return replace(total, wall_s=time.perf_counter() - started)
 
 
+def _check_count(name: str, number: Any) -> None:
+    if not isinstance(number, int) or number < 1:
+        raise ValueError(f"{name}={number!r}: give a whole number of at least 1")
+
+
 def _recorder(trace: bool | str, launch: Launch) -> Recorder | None:
-    if not trace:
+    if trace is False:
         return None
     selection = Selection.parse(trace, launch.cluster_size)
     if not any(cta in selection for cta in range(launch.ctas)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import reprlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,9 @@ Dim3 = tuple[int, int, int]
 #: Dynamic and static shared memory that one CTA can have on sm_90 and sm_100, in bytes
 #: (CUDA C++ Programming Guide, table of compute capabilities).
 MOST_SHARED_BYTES = 232_448
+#: CTAs of a grid, and threads of a CTA, in x, y, z (from the same table).
+MOST_CTAS = (2**31 - 1, 65_535, 65_535)
+MOST_THREADS = (1024, 1024, 64)
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,15 @@ class Launch:
             value = getattr(self, name)
             if isinstance(value, int):
                 value = (value,)
-            value = tuple(int(n) for n in value)
+            value = tuple(_whole(name, n) for n in value)
             if not 1 <= len(value) <= 3 or any(n < 1 for n in value):
                 raise ValueError(f"{name}={value}: give one to three numbers of at least 1")
             object.__setattr__(self, name, value + (1,) * (3 - len(value)))
         if self.threads > 1024:
             raise ValueError(f"block={self.block} has {self.threads} threads; 1024 are the most")
+        for name, most in (("grid", MOST_CTAS), ("block", MOST_THREADS)):
+            if any(n > limit for n, limit in zip(getattr(self, name), most, strict=True)):
+                raise ValueError(f"{name}={getattr(self, name)}: the most are {most}")
         if prod(self.cluster) > 16:
             raise ValueError(f"cluster={self.cluster} has more than 16 CTAs")
         for name, grid, cluster in zip("xyz", self.grid, self.cluster, strict=True):
@@ -95,6 +103,16 @@ class Launch:
                     f"grid={self.grid} is no multiple of cluster={self.cluster} in {name}: "
                     f"make {name} a multiple of {cluster}"
                 )
+        if isinstance(self.arguments, np.ndarray | str | bytes) or not isinstance(
+            self.arguments, Sequence
+        ):
+            raise ValueError(
+                f"arguments is a {type(self.arguments).__name__}: give a list, one for each "
+                "parameter of the kernel"
+            )
+        registers = self.registers_per_thread
+        if registers is not None and not 1 <= registers <= 255:
+            raise ValueError(f"registers_per_thread={registers}: a thread has 1 to 255")
         if not 0 <= self.shared_bytes <= MOST_SHARED_BYTES:
             raise ValueError(
                 f"shared_bytes={self.shared_bytes}: a CTA has 0 to {MOST_SHARED_BYTES:,}"
@@ -114,6 +132,14 @@ class Launch:
     def cluster_size(self) -> int:
         """CTAs of a cluster."""
         return prod(self.cluster)
+
+
+def _whole(name: str, value: Any) -> int:
+    """A dimension as an int; 1.5 is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} has {value!r} in it: give whole numbers") from None
 
 
 def check_launch(launch: Launch, directives: Mapping[str, tuple[int, ...]]) -> None:
@@ -166,6 +192,13 @@ def scalar_bytes(value: Any, size: int, kind: str) -> bytes:
                 f"pass a NumPy scalar of {size} bytes or a Python number"
             )
         return raw
+    if not isinstance(value, int | float):
+        raise ValueError(
+            f"{reprlib.repr(value)} ({type(value).__name__}) cannot be passed to a kernel: give a "
+            "NumPy array, a number, a TensorMap, a Struct or bytes"
+        )
+    if isinstance(value, float) and kind[0] in "us":
+        raise ValueError(f"{value!r} is a float; the parameter is a whole number ({kind})")
     if isinstance(value, float) or kind in _FORMATS:
         form = _FORMATS.get(kind) or {4: "<f", 8: "<d"}.get(size)
         if form is None or struct.calcsize(form) != size:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fa4kernel.emulator import Launch, Pointer, Struct, emulate
+from fa4kernel.emulator import EmulationError, Launch, Pointer, Struct, emulate
 from fa4kernel.emulator.launch import check_launch
 
 ONE = (1, 1, 1)
@@ -17,6 +17,13 @@ ONE = (1, 1, 1)
         ({"grid": (3, 1, 1), "block": ONE, "cluster": (2, 1, 1)}, "make x a multiple of 2"),
         ({"grid": ONE, "block": ONE, "shared_bytes": 300_000}, "shared_bytes=300000"),
         ({"grid": (32, 1, 1), "block": ONE, "cluster": (32, 1, 1)}, "more than 16 CTAs"),
+        ({"grid": (1.5, 1, 1), "block": ONE}, "grid has 1.5 in it"),
+        ({"grid": ("2",), "block": ONE}, "grid has '2' in it"),
+        ({"grid": (1, 65_536, 1), "block": ONE}, "the most are"),
+        ({"grid": ONE, "block": (1, 1, 128)}, r"block=\(1, 1, 128\): the most are"),
+        ({"grid": ONE, "block": ONE, "registers_per_thread": -3}, "registers_per_thread=-3"),
+        ({"grid": ONE, "block": ONE, "arguments": None}, "arguments is a NoneType"),
+        ({"grid": ONE, "block": ONE, "arguments": np.zeros(2)}, "arguments is a ndarray"),
     ],
 )
 def test_impossible_launches_are_refused(given, words):
@@ -78,3 +85,37 @@ def test_structs_are_laid_out_as_c_does():
 def test_arguments_that_do_not_fit_are_refused(arguments, words):
     with pytest.raises((ValueError, TypeError), match=words):
         emulate(COPY, Launch(ONE, ONE, arguments=arguments))
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        (1.5, "argument 0: 1.5 is a float; the parameter is a whole number"),
+        ([1], r"argument 0: \[1\] \(list\) cannot be passed"),
+        ("x", "argument 0: 'x' .* cannot be passed"),
+        (np.zeros(4, object), "dtype object"),
+        (np.zeros(4, ">u4"), "dtype >u4"),
+        (Pointer([1, 2]), "a Pointer to a list"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_no_kernel_can_be_given_is_refused(argument, words):
+    with pytest.raises(ValueError, match=words):
+        emulate(kernel(".param .u64 p", ""), Launch(ONE, ONE, arguments=[argument]))
+
+
+def test_an_address_without_any_array_is_out_of_bounds():
+    store = "ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r1;"
+    with pytest.raises(EmulationError, match="global address 0x40: no argument points there"):
+        emulate(kernel(".param .u64 p", store), Launch(ONE, ONE, arguments=[64]))
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"processes": 0}, {"processes": "2"}, {"resident_ctas": -1}, {"arithmetic": "slow"},
+     {"trace": ""}],
+    ids=str,
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(option):
+    (name,) = option
+    with pytest.raises(ValueError, match=f"{name}="):
+        emulate(kernel("", ""), Launch(ONE, ONE), **option)

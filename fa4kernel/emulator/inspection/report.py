@@ -14,6 +14,7 @@ from fa4kernel.emulator.inspection.roles import Role
 from fa4kernel.emulator.inspection.survey import Refused, refused
 from fa4kernel.emulator.labels import PLAIN, Labels
 from fa4kernel.emulator.machine.layout import SHARED_START, AddressOf
+from fa4kernel.emulator.machine.operand_checks import check_operands
 from fa4kernel.emulator.names import Names
 from fa4kernel.emulator.ptx import parse
 from fa4kernel.emulator.ptx.module import (
@@ -179,6 +180,8 @@ def inspect(ptx: str | Module, labels: Labels = PLAIN) -> list[Kernel]:
     entries = [function for function in module.functions if function.is_entry]
     if not entries:
         module.entry()
+    for function in entries:
+        check_operands(function)
     return [Kernel(module, function, labels) for function in entries]
 
 

@@ -100,7 +100,18 @@ def semantics_of(instruction: Instruction) -> Semantics | None:
     ):
         if len(operands) != len(kinds):
             raise spelling.refusal(f"{opcode} takes {len(kinds)} {what}, not {len(operands)}")
+        _check_predicates(spelling, operands, kinds)
     return _fitted(semantics, spelling)
+
+
+def _check_predicates(
+    spelling: Spelling, operands: tuple[Operand, ...], kinds: tuple[str, ...]
+) -> None:
+    """Refuse a predicate where a value belongs, and the reverse."""
+    for operand, kind in zip(operands, kinds, strict=True):
+        if isinstance(operand, Register) and (operand.type == "pred") != (kind == "pred"):
+            wanted = "a predicate" if kind == "pred" else f".{kind}"
+            raise spelling.refusal(f"{operand.name} is .{operand.type}, not {wanted}")
 
 
 def _fitted(semantics: Semantics, spelling: Spelling) -> Semantics:

@@ -42,8 +42,14 @@ def bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     """An array's memory as bytes (a view).
 
     Raises:
-        ValueError: it is not contiguous.
+        ValueError: it is not contiguous, or its elements are not what a kernel would read.
     """
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"a Pointer to a {type(array).__name__}: it must be a NumPy array")
+    if array.dtype.hasobject or not array.dtype.isnative:
+        raise ValueError(
+            f"an argument of dtype {array.dtype}: a kernel reads numbers, low byte first"
+        )
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise ValueError(
             f"an argument of shape {array.shape} and strides {array.strides} is not contiguous; "
@@ -121,7 +127,10 @@ class Memory:
             return raw + bytes(max(0, parameter.size - len(raw)))
         if isinstance(value, TensorMap | Pointer | np.ndarray):
             return self._field(value, name)[0]
-        return scalar_bytes(value, parameter.size, parameter.type)
+        try:
+            return scalar_bytes(value, parameter.size, parameter.type)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def _field(self, value: Any, name: str) -> tuple[bytes, int]:
         """Bytes and alignment of a field of a struct."""
@@ -172,7 +181,9 @@ class Memory:
             return region, addresses - region.start
         each = np.searchsorted(self._starts, addresses, "right") - 1
         ends = np.array([r.end for r in self.regions], np.int64)
-        outside = (each < 0) | (addresses + size > ends[each])
+        outside = each < 0
+        if len(ends):
+            outside |= addresses + size > ends[each]
         if outside.any():
             bad = int(addresses[outside][0])
             raise EmulationError(

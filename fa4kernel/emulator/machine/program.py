@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fa4kernel.emulator.isa.semantics import Semantics
 from fa4kernel.emulator.isa.table import semantics_of
+from fa4kernel.emulator.launch import MOST_SHARED_BYTES
 from fa4kernel.emulator.machine.cells import Cells
 from fa4kernel.emulator.machine.convoy import Convoy, Mask
 from fa4kernel.emulator.machine.dataflow import ENDS, read, target
 from fa4kernel.emulator.machine.fusion import Group, plan
 from fa4kernel.emulator.machine.in_flight import in_flight
-from fa4kernel.emulator.machine.layout import AddressOf
+from fa4kernel.emulator.machine.layout import SHARED_START, AddressOf
 from fa4kernel.emulator.machine.neighbours import neighbours
+from fa4kernel.emulator.machine.operand_checks import check_operands, refusing
 from fa4kernel.emulator.machine.operands import Value
 from fa4kernel.emulator.machine.rows import Rows
 from fa4kernel.emulator.ptx.module import (
@@ -105,7 +107,14 @@ class Context:
     def __init__(self, module: Module, function: Function, shared_bytes: int) -> None:
         self.module = module
         self.function = function
+        check_operands(function)
         self.address_of = AddressOf.lay_out(module, function, shared_bytes)
+        wanted = self.address_of.shared_bytes - SHARED_START
+        if wanted > MOST_SHARED_BYTES:
+            raise ValueError(
+                f"{function.name} wants {wanted:,} bytes of shared memory, {shared_bytes:,} of "
+                f"them by shared_bytes of the launch; a CTA has {MOST_SHARED_BYTES:,}"
+            )
         self.cells = Cells(function, self.address_of)
         self.in_flight = in_flight(function, self.cells.blocks)
         together = neighbours(self.cells, self.in_flight.touching)
@@ -214,7 +223,10 @@ class Program:
                     run = self.item_at[index] = Run(index, index, [])
                 run.end = index + 1
                 continue
-            semantics = None if instruction.opcode in ENDS else semantics_of(instruction)
+            semantics = None
+            if instruction.opcode not in ENDS:
+                with refusing(instruction):
+                    semantics = semantics_of(instruction)
             touches = index in self.context.in_flight.touching
             if semantics is not None and not semantics.collective and not touches:
                 if run is None:
@@ -223,7 +235,8 @@ class Program:
                 run.end = index + 1
                 continue
             run = None
-            item = self.item_at[index] = self._special(index, instruction, semantics)
+            with refusing(instruction):
+                item = self.item_at[index] = self._special(index, instruction, semantics)
             if touches and isinstance(item, Special):
                 from fa4kernel.emulator.machine.wgmma_ops import settled_first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
-from fa4kernel.emulator.ptx.module import FloatImmediate, Immediate
+from fa4kernel.emulator.ptx.module import FloatImmediate, Immediate, PtxError
 
 _INTEGER = re.compile(r"([+-]?)\s*(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9]\d*))U?")
 _EXACT_FLOAT = re.compile(r"([+-]?)\s*0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))")
@@ -14,6 +14,9 @@ _DECIMAL_FLOAT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+
 
 def literal(text: str) -> Immediate | FloatImmediate | None:
     """The literal a text is, or None if it is something else.
+
+    Raises:
+        PtxError: an integer of more than 64 bits.
 
     >>> literal("-0x10"), literal("0b101"), literal("017"), literal("7U")
     (Immediate(value=-16), Immediate(value=5), Immediate(value=15), Immediate(value=7))
@@ -24,6 +27,8 @@ def literal(text: str) -> Immediate | FloatImmediate | None:
     """
     value = integer(text)
     if value is not None:
+        if not -(1 << 63) <= value < 1 << 64:
+            raise PtxError(f"{text} does not fit into 64 bits")
         return Immediate(value)
     if match := _EXACT_FLOAT.fullmatch(text):
         sign, single, double = match.groups()

@@ -283,5 +283,6 @@ class Module:
         if len(found) != 1:
             names = ", ".join(function.name for function in entries) or "none"
             wanted = "one entry" if name is None else f"entry {name}"
-            raise PtxError(f"wanted {wanted}, the module has: {names}")
+            which = "; name one in Launch(entry=…)" if name is None and found else ""
+            raise PtxError(f"wanted {wanted}, the module has: {names}{which}")
         return found[0]

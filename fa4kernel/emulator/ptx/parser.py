@@ -48,6 +48,8 @@ def parse(text: str) -> Module:
         try:
             if statement.kind in words:
                 words[statement.kind] = statement.text.split(None, 1)[1]
+                if words["address_size"] != "64":
+                    raise PtxError("addresses have 64 bits here")
             elif statement.kind == "function":
                 head = read_head(statement.text)
                 if scope.find(head.name) is None:

@@ -148,3 +148,23 @@ def test_reports_end_with_the_command_that_repeats_the_run(
     facts = fa4kernel("emulate", kernel, "--launch", launch, "--json", "--schedule", 5).json
     assert facts["replay"].endswith(f"--launch {launch} --schedule 5 --checks default")
     assert all(hazard["replay"] == facts["replay"] for hazard in facts["hazards"])
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("return np.zeros(3) == 0", "ValueError"),
+    ],
+)
+def test_a_launch_file_cannot_end_the_command(fa4kernel, kernel, launch_file, check, words):
+    outcome = fa4kernel("emulate", kernel, "--launch", launch_file(check), "--json")
+    assert outcome.code == 2
+    assert words in outcome.json["error"]
+
+
+def test_what_a_launch_file_prints_does_not_disturb_json(fa4kernel, kernel, launch_file):
+    outcome = fa4kernel("emulate", kernel, "--launch", launch_file("print('hello')"), "--json")
+    assert outcome.code == 0
+    assert outcome.json["check"] == "passed"
+    assert "hello" in outcome.err
