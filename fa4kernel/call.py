@@ -153,7 +153,7 @@ def _check_shapes(shapes: dict[str, tuple[int, ...]], varlen: bool) -> None:
 
 def _starts(name: str, array: Any, total: int) -> NDArray[np.int32]:
     """Where sequences begin, checked against the tokens there are."""
-    starts = numbers(name, array, np.int32, len(array))
+    starts = numbers(name, array, np.int32, None)
     if len(starts) < 2 or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != total:
         raise ValueError(
             f"{name}={starts.tolist()} must begin with 0, not fall, and end with the number of "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from fa4kernel.emulator import Launch
 from fa4kernel.forward import compile as forward_compile
@@ -63,8 +66,9 @@ def kernel_for(
         known = ", ".join(ARCHITECTURES)
         raise ValueError(f"architecture={architecture!r}: it must be one of {known}")
     given = problem.softmax_scale
+    scale = float(problem.head_dim**-0.5 if given is None else given)
     how: dict[str, Any] = {
-        "softmax_scale": float(problem.head_dim**-0.5 if given is None else given),
+        "softmax_scale": _checked_scale(scale),
         "window": (None, 0) if problem.causal else problem.window or (None, None),
     }
     columns = problem.head_dim, problem.dim_v
@@ -84,3 +88,15 @@ def kernel_for(
         partial(forward_compile.compile_ptx, blackwell, *columns),
         lambda arrays, sms: forward_launch.launch(blackwell, arrays, sms=sms, **how),
     )
+
+
+def _checked_scale(scale: float) -> float:
+    """The scale, if the kernel can multiply by it: it takes scale · log2(e), a normal float32."""
+    limits = np.finfo(np.float32)
+    smallest, largest = float(limits.tiny), float(limits.max)
+    if not smallest <= scale * math.log2(math.e) <= largest:
+        raise ValueError(
+            f"softmax_scale={scale!r}: the kernel computes in float32, so it must be "
+            f"{smallest:.1e} to 2e+38"
+        )
+    return scale

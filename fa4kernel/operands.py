@@ -49,6 +49,7 @@ class Operand:
             raise ValueError(
                 f"{name} is a {type(array).__name__}; it must be a NumPy array or a PyTorch tensor"
             )
+        _check_data(name, array)
         kind = str(array.dtype).rpartition(".")[2]
         if kind in _NAMES:
             if dtype not in (None, _NAMES[kind]):
@@ -101,18 +102,42 @@ class Operand:
         return values
 
 
-def numbers(name: str, array: Any, dtype: Any, length: int) -> NDArray[Any]:
+def _check_data(name: str, array: Any) -> None:
+    """Refuse arrays that do not simply have a value everywhere."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array; fill it first: the kernel knows no such mask")
+    if is_torch(array) and array.is_meta:
+        raise ValueError(f"{name} is on the meta device, which has shapes but no values")
+    if is_torch(array) and str(array.layout) != "torch.strided":
+        raise ValueError(f"{name} has layout {array.layout}; make it dense: {name}.to_dense()")
+
+
+def numbers(name: str, array: Any, dtype: Any, length: int | None) -> NDArray[Any]:
     """A short list of numbers (sink logits, places where sequences begin) in NumPy.
 
+    Args:
+        name: how the caller calls it.
+        array: a list, or an array of NumPy's or PyTorch's.
+        dtype: `np.float32` or `np.int32`.
+        length: how many there must be; None for any number.
+
     Raises:
-        ValueError: it has another shape or kind.
+        ValueError: it has another shape or kind, or something in it is no number of that type.
     """
     if is_torch(array):
         array = array.detach().cpu().float() if dtype is np.float32 else array.detach().cpu()
         array = array.numpy()
     values = np.asarray(array)
-    if values.shape != (length,):
-        raise ValueError(f"{name} has shape {values.shape}; it must be ({length},)")
-    if dtype is np.int32 and not np.issubdtype(values.dtype, np.integer):
-        raise ValueError(f"{name} is {values.dtype}; it must hold integers")
+    if values.ndim != 1 or length not in (None, len(values)):
+        wanted = "one-dimensional" if length is None else f"({length},)"
+        raise ValueError(f"{name} has shape {values.shape}; it must be {wanted}")
+    if dtype is np.int32:
+        if not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(f"{name} is {values.dtype}; it must hold integers")
+        if ((values < 0) | (values > np.iinfo(np.int32).max)).any():
+            raise ValueError(f"{name}={values.tolist()} must hold 32-bit integers, 0 or more")
+    elif values.dtype.kind not in "fiu" and str(values.dtype) != "bfloat16":
+        raise ValueError(f"{name} is {values.dtype}; it must hold real numbers")
+    elif np.isnan(values).any():
+        raise ValueError(f"{name}={values.tolist()} has a NaN in it")
     return np.ascontiguousarray(values, dtype)

@@ -165,6 +165,12 @@ def test_unknown_options_and_fields_are_refused(drawn):
         fa4kernel.attention(*drawn, causal=True, dtype="bf16", backend="emulator", checks="some")
 
 
+@pytest.mark.parametrize("scale", [1e-50, 1e300])
+def test_a_scale_that_float32_does_not_hold_is_refused(drawn, scale):
+    with pytest.raises(ValueError, match=r"softmax_scale=.*: the kernel computes in float32"):
+        fa4kernel.attention(*drawn, dtype="bf16", backend="emulator", softmax_scale=scale)
+
+
 def test_hazards_are_warned_of(drawn, monkeypatch):
     emulate = api.emulate
 

@@ -81,6 +81,9 @@ def test_arrays_need_not_be_contiguous(values, library):
         (np.zeros(2, np.float32), "fp8", "q is float32"),
         (np.zeros(2, np.float16), "bf16", "q is float16, but dtype='bf16' was asked for"),
         (torch.zeros(2, dtype=torch.int32), None, "q is int32; the kernel takes"),
+        (torch.zeros(2, device="meta").half(), None, "q is on the meta device"),
+        (torch.zeros(2).half().to_sparse(), None, "q has layout torch.sparse_coo"),
+        (np.ma.masked_array(np.zeros(2, np.float16)), None, "q is a masked array"),
     ],
 )
 def test_refusals_say_what_it_is_and_what_to_do(array, dtype, words):
@@ -95,3 +98,16 @@ def test_short_lists_of_numbers():
         numbers("sink", np.zeros(3), np.float32, 2)
     with pytest.raises(ValueError, match="cu_seqlens_q is float64; it must hold integers"):
         numbers("cu_seqlens_q", np.array([0.0, 1.0]), np.int32, 2)
+
+
+@pytest.mark.parametrize("given", [["a", "b"], [1j, 0], [None, 1.0], [float("nan"), 0.0]], ids=str)
+def test_sinks_must_be_real_numbers(given):
+    with pytest.raises(ValueError, match="sink"):
+        numbers("sink", given, np.float32, 2)
+    assert numbers("sink", [-np.inf, 0], np.float32, 2)[0] == -np.inf
+
+
+@pytest.mark.parametrize("given", [9, [[0, 9]], [], [0, 2**32 + 9], [0, -1]], ids=str)
+def test_starts_of_sequences_must_be_32_bit_integers(given):
+    with pytest.raises(ValueError, match="cu_seqlens_q"):
+        numbers("cu_seqlens_q", given, np.int32, None)
