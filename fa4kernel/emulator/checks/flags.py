@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fa4kernel.emulator.checks.actors import Entries
 from fa4kernel.emulator.checks.clocks import Index, Ints
@@ -42,6 +43,14 @@ class FlagChecks:
             places: where, for each entry.
             write: whether something is written; atomics also read.
         """
+        if instruction.opcode == "atom" and len(found.warps.slots) > 1:
+            for row in range(len(found.warps.slots)):  # each finds what those before it gave
+                mine = found.row == row
+                self._access(one_warp(found, row, mine), places[mine], write, instruction)
+            return
+        self._access(found, places, write, instruction)
+
+    def _access(self, found: Entries, places: Index, write: bool, instruction: Instruction) -> None:
         state, qualifiers = self.state, set(instruction.qualifiers)
         if not write or instruction.opcode == "atom":
             for slot, part, place in zip(found.slots, parts(found), places.tolist(), strict=True):
@@ -64,6 +73,13 @@ class FlagChecks:
                 if old is not None:
                     row[: len(old)] = np.maximum(row[: len(old)], old)
                 self._given[place] = row
+
+
+def one_warp(found: Entries, row: int, mine: NDArray[np.bool_]) -> Entries:
+    """The entries of one of the warps, which ``mine`` picks."""
+    only = np.arange(len(found.warps.slots)) == row
+    none = np.zeros(np.count_nonzero(mine), np.intp)
+    return Entries(found.warps.of(only), none, found.lane[mine], found.lanes[mine])
 
 
 def parts(found: Entries) -> Index:

@@ -76,6 +76,17 @@ THREADS = {
         "red.shared.add.u32 [base], 1;",
         "st.shared.u32 [base], 1;",
     ),
+    "the last warp to count reads what the other wrote": Twin(
+        "read-before-write",
+        LONE + "@%p2 st.volatile.shared.u32 [base], 0; bar.sync 0; shl.b32 %a1, t, 2;"
+        "add.u32 %a1, %a1, base; st.shared.u32 [%a1+512], t; bar.warp.sync -1;"
+        "and.b32 %a3, t, 31; setp.eq.u32 %p3, %a3, 0;"
+        "@%p3 atom.acq_rel.cta.shared.add.u32 %a4, [base], 1;"
+        "shfl.sync.idx.b32 %a4, %a4, 0, 31, -1; setp.eq.u32 %p4, %a4, 1; bar.warp.sync -1;"
+        "xor.b32 %a1, %a1, 128; @%p4 ld.shared.u32 %a5, [%a1+512];",
+        "atom.acq_rel.cta",
+        "atom.relaxed.cta",
+    ),
     "a store by the TMA unit of what threads wrote": Twin(
         "missing-proxy-fence",
         FIRST + LONE + "st.shared.u32 [%a1], t; fence.proxy.async.shared::cta; bar.sync 0;"
