@@ -1,0 +1,53 @@
+"""The page of what was measured and simulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa4kernel.bench.page import draw, errors, page, ratios
+from fa4kernel.bench.predict import Compared, compare, point_of, simulated_cycles
+from fa4kernel.bench.stored import measured
+
+STORED = measured()
+
+
+@pytest.fixture(scope="module")
+def perfect() -> list[Compared]:
+    """As if the simulator had been right everywhere, but twice as slow at the last point."""
+    rows = STORED["points"]
+    cycles = [round(row["ours"]["ms"] * 1e-3 * row["ours"]["clock_hz"]) for row in rows]
+    cycles[-1] *= 2
+    return [Compared(point_of(r), r, c) for r, c in zip(rows, cycles, strict=True)]
+
+
+def test_errors_and_ratios(perfect):
+    mean, worst = errors(perfect)
+    assert worst == pytest.approx(1, abs=1e-3) and mean == pytest.approx(1 / 90, abs=1e-3)
+    found = ratios(perfect)
+    row = next(row for row in STORED["points"] if row["name"] == "d128 causal 4096 b8 h16")
+    best = min(row[name]["ms"] for name in ("cudnn", "fa2", "fa4"))
+    assert found[row["name"]] == best / row["ours"]["ms"]
+
+
+def test_the_page_says_what_is_met_and_what_is_missed(perfect):
+    text = page(STORED, perfect, "today")
+    wanted = text.partition("## What was wanted")[2].partition("\n## ")[0]
+    assert "largest error | at most 10% | 100.0% | **missed**" in wanted
+    assert "mean error of the simulator | at most 5% | 1.1% | met" in wanted
+    assert text.count("**miss**") == 1
+    assert all(row["name"] in text for row in STORED["points"])
+    assert "WRONG SIGN" not in text
+
+
+def test_the_picture_is_drawn(perfect, tmp_path):
+    draw(perfect, tmp_path / "h200.png")
+    assert (tmp_path / "h200.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_predictions_use_the_clock_that_was_measured():
+    row = next(row for row in STORED["points"] if row["name"] == "d128 full 4096 b1 h16")
+    (found,) = compare([row], processes=1)
+    assert found.cycles == simulated_cycles(row)
+    assert abs(found.error) < 0.15
+    slower = {**row, "ours": {**row["ours"], "clock_hz": row["ours"]["clock_hz"] / 2}}
+    assert simulated_cycles(slower) <= found.cycles  # memory is then faster, counted in cycles
