@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,32 @@ if TYPE_CHECKING:
     from fa4kernel.emulator.waiting import Waiting
 
 
+#: Lists of more operands than this are told by their first and last.
+MOST_OPERANDS = 8
+
+
 def place(instruction: Instruction) -> str:
     """Where an instruction stands: its PTX line and, if known, its source line."""
-    text = f"PTX line {instruction.line} `{instruction.text}`"
+    text = f"PTX line {instruction.line} `{shortened(instruction.text)}`"
     return f"{text} ({source_line(instruction.location)})" if instruction.location else text
+
+
+def shortened(text: str) -> str:
+    """A statement without what stands between the first and the last of a long operand list.
+
+    >>> shortened("ld.shared.v2.u32 {%r1, %r2}, [%r3];")
+    'ld.shared.v2.u32 {%r1, %r2}, [%r3];'
+    >>> shortened("{" + ", ".join(f"%r{i}" for i in range(32)) + "}, [%r97];")
+    '{%r0, …, %r31}, [%r97];'
+    """
+
+    def ends(found: re.Match[str]) -> str:
+        operands = [each.strip() for each in found[1].split(",")]
+        if len(operands) <= MOST_OPERANDS:
+            return found[0]
+        return f"{{{operands[0]}, …, {operands[-1]}}}"
+
+    return re.sub(r"\{([^{}]*)\}", ends, text)
 
 
 def source_line(location: Location) -> str:

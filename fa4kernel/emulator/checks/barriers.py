@@ -74,7 +74,7 @@ class BarrierChecks(BarrierRows):
         left: dict[int, int] = {}
         for i, (barrier, brought) in enumerate(zip(at.tolist(), number.tolist(), strict=True)):
             now = left.get(barrier, int(barriers.pending[barrier]))
-            if brought > now:
+            if brought > now > 0:  # where nothing is pending it is an underflow, a fault
                 self._tell("split-arrival", rows[i], (None, 0), event, i)
             left[barrier] = (now - brought - 1) % max(1, int(barriers.expected[barrier])) + 1
 

@@ -94,7 +94,9 @@ def _names(
     """A name for each group out of the functions that it alone runs, or ""."""
     if len(groups) == 1:
         return [""]
-    places = locations(function)
+    # What has no place of its own does not count: the code before it may be another role's.
+    known = zip(function.instructions, locations(function), strict=True)
+    places = [place if place is each.location else None for each, place in known]
     holders = [sources.function(place) for place in places]
     home, kernel = home_of(function, sources)
     counts = [Counter((places[i], holders[i]) for i in own) for _, own in groups]

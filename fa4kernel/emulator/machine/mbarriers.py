@@ -198,9 +198,9 @@ class MBarriers:
             if count > self.pending[i]:
                 cta, offset = self.place(int(i))
                 raise EmulationError(
-                    f"{count} arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta},"
-                    f" which waits for {self.pending[i]} more in this phase (of"
-                    f" {self.expected[i]}; {self.bytes[i]} bytes are outstanding)",
+                    f"too many arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta}:"
+                    f" {count} more, where {self.pending[i]} of {self.expected[i]} are missing in"
+                    f" this phase (and {self.bytes[i]} bytes)",
                     instruction, "arrival-underflow",
                 )  # fmt: skip
             self.pending[i] -= count

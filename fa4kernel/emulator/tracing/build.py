@@ -160,7 +160,8 @@ class Builder:
         found = self.names.function_of(instruction)
         if found and place is not None:
             home, kernel = self.names.home
-            return found, OWN if place.file == home and found != kernel else 1
+            sure = place is instruction.location and place.file == home and found != kernel
+            return found, OWN if sure else 1
         return source_line(place) if place is not None else f"PTX line {instruction.line}", 1
 
     # --- barriers ----------------------------------------------------------------------------

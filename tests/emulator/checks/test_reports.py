@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from fa4kernel.emulator import EmulationError
 from fa4kernel.emulator.checks import KINDS, Hazard, Party, Place
 from fa4kernel.emulator.checks.reports import Reports
 from tests.emulator.checks.cases_barriers import BARRIERS
 from tests.emulator.checks.cases_tensor import TENSOR
 from tests.emulator.checks.cases_threads import THREADS
-from tests.emulator.checks.twins import Twin
+from tests.emulator.checks.twins import Twin, init
+from tests.emulator.machine.kernels import run
 
 
 def only(twin: Twin, schedule: str | int = "lockstep") -> Hazard:
@@ -64,3 +66,12 @@ def test_kinds_are_hazards_protocol_faults_or_advisories(kind: str) -> None:
     severity, sentence = KINDS[kind]
     assert severity in ("hazard", "protocol", "advisory")
     assert sentence == sentence.strip(".").strip()
+
+
+def test_one_arrival_too_many_is_an_underflow_and_not_split() -> None:
+    """A phase has all its arrivals and lacks bytes: the next arrival is a fault, and only that."""
+    tx = "@%p9 mbarrier.arrive.expect_tx.shared.b64 _, [base], 16;"
+    with pytest.raises(EmulationError, match=r"arrivals .*: 1 more, where 0 of 1 are") as error:
+        run(init(1) + tx + tx, checks="default")
+    assert error.value.kind == "arrival-underflow"
+    assert not error.value.hazards

@@ -93,6 +93,14 @@ def test_roles_are_the_functions_that_their_warps_alone_run(tmp_path):
     ]  # fmt: skip
 
 
+def test_code_without_a_place_is_not_taken_for_that_of_the_role_before_it(tmp_path):
+    unplaced = "CONSUME:\n    .loc 1 14 0\n    mov.b32 %r12, 0;\n    .loc 1 14 4\n"
+    text = ring(tmp_path).replace("CONSUME:\n    .loc 1 14 4\n", unplaced)
+    assert unplaced in text
+    (kernel,) = inspect(text)
+    assert [role.name for role in kernel.roles] == ["produce", "consume"]
+
+
 def test_without_source_barriers_go_by_offset_and_roles_by_warp(tmp_path):
     text = ring(tmp_path).replace("ring.py", "absent.py")
     (kernel,) = inspect(text)

@@ -27,6 +27,14 @@ def test_time_is_told_in_ticks_that_are_the_machines_steps(traced):
     assert trace.meta["made_by"] == "fa4kernel.emulator"
 
 
+def test_code_without_a_place_is_not_called_by_the_role_before_it(tmp_path):
+    unplaced = "CONSUME:\n    .loc 1 14 0\n" + 40 * "    add.s32 %r12, %r12, 1;\n"
+    text = ring(tmp_path).replace("CONSUME:\n", unplaced)
+    trace = emulate(text, ring_launch(turns=1), trace=True).trace
+    named = {(row["warp"], row["op"]) for row in trace.span.rows()}
+    assert named == {(0, "produce"), (1, "consume")}
+
+
 def test_a_phase_is_made_of_the_arrivals_that_its_barrier_expects(traced):
     arrive = traced.trace.arrive
     for barrier, expected in (("ring.full", 1), ("ring.empty", 32)):
