@@ -127,11 +127,21 @@ def test_sequences_are_padded_for_the_comparison():
 
 
 @pytest.mark.slow
-def test_sequences_of_different_length(fa4kernel):
-    outcome = fa4kernel("run", "--heads", 1, "--head-dim", 64, "--seqlens-q", "100,0,30",
-                        "--seqlens-k", "50,10,300", "--json")  # fmt: skip
+def test_sequences_of_different_length(fa4kernel, tmp_path):
+    lengths = tmp_path / "lengths.json"
+    lengths.write_text('{"q": [100, 0, 30], "k": [50, 10, 300]}')
+    outcome = fa4kernel(
+        "run", "--heads", 1, "--head-dim", 64, "--seqlens", lengths, "--json", "--backend",
+        "emulator",
+    )  # fmt: skip
     assert outcome.code == 0 and outcome.json["ok"] is True
     assert outcome.json["problem"]["seqlens_q"] == [100, 0, 30]
+    assert outcome.json["design"]["scheduler"] == "single_tile_varlen"
+
+
+def test_a_file_of_lengths_that_is_not_there_is_bad_input(fa4kernel, tmp_path):
+    outcome = fa4kernel("run", "--seqlens", tmp_path / "none.json", "--json")
+    assert outcome.code == 2 and "none.json" in outcome.json["error"]
 
 
 @pytest.mark.parametrize(
