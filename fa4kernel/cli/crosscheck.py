@@ -35,8 +35,8 @@ MOST_STEPS = 2000
         "fa4kernel crosscheck --against official",
         "fa4kernel crosscheck --causal --heads 3 --seqlen-k 768 --json",
         "fa4kernel crosscheck --seqlen-q 1024 --set cta_group=1",
-        "fa4kernel crosscheck --set kv_stages=2       a wrong simulator: see what it says",
-        f"{COMMAND}              all problems of the page, both kernels",
+        "fa4kernel crosscheck --break drop_wait:O_full    a wrong simulator: see what it says",
+        f"{COMMAND}                      all problems of the page, both kernels",
     ),
 )
 @options.problem_options(SMALL)

@@ -97,11 +97,14 @@ def _barriers(title: str, barriers: Sequence[Barrier], kernel: Kernel) -> str:
         )
     if not rows:
         return ""
-    head = [title, "at", "stages", "arrivals", "waited for by", "arrived on by"]
+    known = any(site.location is not None for each in barriers for site in each.sites)
+    lines = "(source lines)" if known else "(PTX lines)"
+    who = [f"waited for by {lines}", f"arrived on by {lines}"]
+    head = [title, "at", "stages", "arrivals", *who]
     if named:
         head[3] = "threads"
         head, rows = [h for h in head if h != "stages"], [r[:2] + r[3:] for r in rows]
-    return table(head, rows, [title, "waited for by", "arrived on by"])
+    return table(head, rows, [title, *who])
 
 
 def _runs(barriers: Sequence[Barrier]) -> Iterator[tuple[Barrier, Barrier]]:
