@@ -75,7 +75,7 @@ class Operand:
             import torch
 
             wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
-            whole = array.detach().to(wanted).cpu().contiguous()
+            whole = array.detach().resolve_neg().to(wanted).cpu().contiguous()
             return np.asarray(whole.view(torch.uint16).numpy())
         if array.dtype == np.float32:
             return to_bits16(round_to(np.ascontiguousarray(array), self.dtype), self.dtype)

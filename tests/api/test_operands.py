@@ -91,6 +91,12 @@ def test_refusals_say_what_it_is_and_what_to_do(array, dtype, words):
         Operand.of("q", array, dtype)
 
 
+def test_a_negated_view_is_taken(values):
+    tensor = torch.from_numpy(values).half()
+    bits = Operand.of("q", torch._neg_view(tensor), None).bits()
+    assert np.array_equal(bits.view(np.float16), -values.astype(np.float16))
+
+
 def test_short_lists_of_numbers():
     assert numbers("sink", torch.ones(2, dtype=torch.bfloat16), np.float32, 2).tolist() == [1, 1]
     assert numbers("cu_seqlens_q", [0, 5], np.int32, 2).dtype == np.int32
