@@ -166,6 +166,8 @@ def emulate(
                 machine.run()
             except EmulationError as error:
                 error.hazards, error.replay = reports.hazards, replay
+                if error.barrier is not None:
+                    error.called = machine.names.mbarrier(error.barrier)
                 if recorder is not None:
                     error.trace = _trace(recorder, machine)
                 raise

@@ -52,15 +52,23 @@ class EmulationError(RuntimeError):
     Attributes:
         instruction: the one that did it, if one did.
         kind: a short name of the fault, as in the list of checks.
+        barrier: offset in shared memory of the mbarrier that it is about, if it is about one.
     """
 
     def __init__(
-        self, message: str, instruction: Instruction | None = None, kind: str = ""
+        self,
+        message: str,
+        instruction: Instruction | None = None,
+        kind: str = "",
+        barrier: int | None = None,
     ) -> None:
         where = f"\n  at {place(instruction)}" if instruction is not None else ""
         super().__init__(message + where)
         self.instruction = instruction
         self.kind = kind or "fault"
+        self.barrier = barrier
+        #: What the source or the labels call that mbarrier.
+        self.called = ""
         #: What was recorded before, if a trace was asked for.
         self.trace: Any = None
         #: Hazards found before, if checks were on.
@@ -70,7 +78,9 @@ class EmulationError(RuntimeError):
 
     def __str__(self) -> str:
         """What happened, where, and how to see it again."""
-        return str(self.args[0]) + (f"\n  replay: {self.replay}" if self.replay else "")
+        known = self.called and not self.called.startswith("mbarrier@")  # that is its offset
+        called = f"\n  the mbarrier is {self.called}" if known else ""
+        return str(self.args[0]) + called + (f"\n  replay: {self.replay}" if self.replay else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes with all they know."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fa4kernel.emulator import DeadlockError, emulate, inspect
+from fa4kernel.emulator import DeadlockError, EmulationError, emulate, inspect
 from fa4kernel.emulator.emulate import decode
 from fa4kernel.emulator.labels import Labels
 from tests.emulator.kernels import PRODUCER_ARRIVES, ring, ring_launch
@@ -37,6 +38,16 @@ def test_an_offset_goes_before_a_name(tmp_path: Path) -> None:
     first = 0x400  # the ring's barriers are all that is in shared memory
     error = stuck(tmp_path, Labels(barriers={"ring.full": "S_full", first: "first"}))
     assert {wait.on for wait in error.waits} == {"first", "ring.empty[0]"}
+
+
+def test_a_fault_names_its_barrier(tmp_path: Path) -> None:
+    arrives_twice = PRODUCER_ARRIVES.replace("[%r9];", "[%r9], 2;")
+    twice = ring(tmp_path).replace(PRODUCER_ARRIVES, arrives_twice)
+    for labels, name in ((Labels(), "ring.full[0]"), (LABELS, "S_full[0]")):
+        with pytest.raises(EmulationError, match="too many arrivals") as caught:
+            emulate(twice, replace(ring_launch(), labels=labels))
+        assert f"the mbarrier is {name}\n" in str(caught.value)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_a_trace_is_written_in_them(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class MBarriers:
             cta, offset = self.place(int(np.atleast_1d(index)[np.atleast_1d(bad)][0]))
             raise EmulationError(
                 f"CTA {cta} has no mbarrier at shared offset {offset:#x}: it was never initialised"
-                " (or was invalidated)", instruction, "uninitialised-barrier",
+                " (or was invalidated)", instruction, "uninitialised-barrier", offset,
             )  # fmt: skip
 
     def apply(
@@ -201,7 +201,7 @@ class MBarriers:
                     f"too many arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta}:"
                     f" {count} more, where {self.pending[i]} of {self.expected[i]} are missing in"
                     f" this phase (and {self.bytes[i]} bytes)",
-                    instruction, "arrival-underflow",
+                    instruction, "arrival-underflow", offset,
                 )  # fmt: skip
             self.pending[i] -= count
             self.bytes[i] += moved
@@ -214,7 +214,7 @@ class MBarriers:
         raise EmulationError(
             f"the mbarrier at shared offset {offset:#x} of CTA {cta} counts {self.bytes[bad]}"
             f" bytes; at most {LARGEST_COUNT} either way are allowed",
-            instruction, "transaction-overflow",
+            instruction, "transaction-overflow", offset,
         )  # fmt: skip
 
 
