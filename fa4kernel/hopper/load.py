@@ -32,12 +32,12 @@ def run(cfg: Constexpr, a: Arguments, memory: SharedMemory, barriers: Barriers) 
         v = a.v.boxes((cfg.tile_n, cfg.head_dim_v), 0, 0, kv_head, tile.batch)
 
         load_q(cfg, a, tile, nth, memory, barriers)
-        load_k(cfg, a, k, tile.first, turn, memory, barriers)
+        load_kv(cfg, a, "K", k, tile.first, turn, memory, barriers)
         for step in cutlass.range(1, tile.blocks, unroll=1):
-            load_k(cfg, a, k, tile.first - step, turn + 1, memory, barriers)
-            load_v(cfg, a, v, tile.first - step + 1, turn, memory, barriers)
+            load_kv(cfg, a, "K", k, tile.first - step, turn + 1, memory, barriers)
+            load_kv(cfg, a, "V", v, tile.first - step + 1, turn, memory, barriers)
             turn += 1
-        load_v(cfg, a, v, tile.first - tile.blocks + 1, turn, memory, barriers)
+        load_kv(cfg, a, "V", v, tile.first - tile.blocks + 1, turn, memory, barriers)
         turn += 1
     # Before the CTA may end, everything must have been read.
     for _ in cutlass.range_constexpr(cfg.kv_stages):
@@ -69,43 +69,30 @@ def load_q(
 
 
 @cute.jit
-def load_k(
+def load_kv(
     cfg: Constexpr,
     a: Arguments,
+    tensor: Constexpr,
     boxes: Any,
     block: Int32,
     turn: Int32,
     memory: SharedMemory,
     barriers: Barriers,
 ) -> None:
-    """Wait until the slot whose turn it is has been read, and ask TMA to fill it with K."""
+    """Wait until the slot whose turn it is has been read, and ask TMA to fill it with K or V."""
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
-    barriers.load_K_empty.wait_previous(slot, wrap)
-    mark(cfg, a, turn, "K free")
-    barriers.load_K_full.expect(slot, cfg.k_bytes)
-    target, source = a.k.split(a.k.place(memory.k(slot), element_type(cfg)), boxes)
-    cute.copy(a.k.copy, source[None, block], target, tma_bar_ptr=barriers.load_K_full.at(slot))
-    mark(cfg, a, turn, "K asked")
-
-
-@cute.jit
-def load_v(
-    cfg: Constexpr,
-    a: Arguments,
-    boxes: Any,
-    block: Int32,
-    turn: Int32,
-    memory: SharedMemory,
-    barriers: Barriers,
-) -> None:
-    """Wait until the slot whose turn it is has been read, and ask TMA to fill it with V."""
-    slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
-    barriers.load_V_empty.wait_previous(slot, wrap)
-    mark(cfg, a, turn, "V free")
-    barriers.load_V_full.expect(slot, cfg.v_bytes)
-    target, source = a.v.split(a.v.place(memory.v(slot), element_type(cfg)), boxes)
-    cute.copy(a.v.copy, source[None, block], target, tma_bar_ptr=barriers.load_V_full.at(slot))
-    mark(cfg, a, turn, "V asked")
+    if cutlass.const_expr(tensor == "K"):
+        moved, place, size = a.k, memory.k(slot), cfg.k_bytes
+        full, empty = barriers.load_K_full, barriers.load_K_empty
+    else:
+        moved, place, size = a.v, memory.v(slot), cfg.v_bytes
+        full, empty = barriers.load_V_full, barriers.load_V_empty
+    empty.wait_previous(slot, wrap)
+    mark(cfg, a, turn, f"{tensor} free")
+    full.expect(slot, size)
+    target, source = moved.split(moved.place(place, element_type(cfg)), boxes)
+    cute.copy(moved.copy, source[None, block], target, tma_bar_ptr=full.at(slot))
+    mark(cfg, a, turn, f"{tensor} asked")
 
 
 def mark(cfg: Any, a: Arguments, turn: Any, what: str) -> None:
