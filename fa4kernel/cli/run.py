@@ -171,9 +171,9 @@ def padded_lse(problem: Problem, lse: NDArray[Any]) -> NDArray[Any]:
 def accuracy_words(found: Accuracy) -> str:
     """Errors and what they may be, over two lines."""
     limit, errors = found.limit, found.errors
-    far = f" of {limit.relative:.2e}" if limit else " (no limit: PyTorch is not installed)"
-    one = f" of {limit.largest:.2e}" if limit else ""
+    far = f" (limit {limit.relative:.2e})" if limit else " (no limit: PyTorch is not installed)"
+    one = f" (limit {limit.largest:.2e})" if limit else ""
     return (
         f"float64 reference: relative error {errors.relative:.2e}{far}, "
-        f"largest {errors.largest:.2e}{one}\nLSE: largest error {found.lse:.1e} of {LSE:.0e}"
+        f"largest {errors.largest:.2e}{one}\nLSE: largest error {found.lse:.1e} (limit {LSE:.0e})"
     )
