@@ -10,6 +10,7 @@ import copy
 import mmap
 import multiprocessing
 import pickle
+import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -136,10 +137,11 @@ def share_out(work: Callable[[int], T], parts: int) -> list[T]:
     trouble: BaseException | None = None
     try:
         last = work(parts - 1)
-    except Exception as error:
+    except BaseException as error:  # an interrupt, too, must not leave the children running
         trouble = error
-    finally:
-        results = [_result(child, pipe, trouble is None) for child, pipe in children]
+    results = [_result(child, pipe, trouble is None) for child, pipe in children]
+    if isinstance(trouble, KeyboardInterrupt):
+        raise trouble
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -149,6 +151,7 @@ def share_out(work: Callable[[int], T], parts: int) -> list[T]:
 
 
 def _child(work: Callable[[int], Any], part: int, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends us
     try:
         result: Any = work(part)
     except Exception as error:

@@ -124,6 +124,8 @@ class Context:
 
     def value(self, operand: Operand, count: int = 1) -> Value:
         """An accessor of a source operand with ``count`` cells."""
+        if isinstance(operand, Register) and operand.type == "pred":
+            raise ValueError(f"{operand.name} is a predicate, not a value")
         return Value(self.cells, self.rows, operand, count)
 
     def is_read(self, register: Register) -> bool:

@@ -13,6 +13,8 @@ Source: CUDA driver API, "Tensor Map Object Management", and PTX ISA 5.5.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import prod
@@ -66,6 +68,20 @@ _NAMES = {
 }
 
 
+def _check_array(array: Any) -> None:
+    if not isinstance(array, np.ndarray) or array.ndim == 0:
+        what = "a single number" if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"the array is {what}; it must be a NumPy array of 1 to 5 axes")
+
+
+def _whole(name: str, values: Iterable[Any]) -> tuple[int, ...]:
+    """Numbers as ints; 1.5 is none."""
+    try:
+        return tuple(operator.index(n) for n in values)
+    except TypeError:
+        raise ValueError(f"{name} {values!r} must be whole numbers") from None
+
+
 @dataclass(frozen=True, eq=False)
 class TensorMap:
     """A tensor in global memory and the box of it that one TMA copy moves.
@@ -112,11 +128,11 @@ class TensorMap:
         if self.dtype not in ELEMENT_TYPES:
             known = ", ".join(ELEMENT_TYPES)
             raise ValueError(f"element type {self.dtype!r} is not known; use one of {known}")
-        fill(self, "dims", tuple(int(n) for n in self.dims))
-        fill(self, "box", tuple(int(n) for n in self.box))
-        fill(self, "strides", tuple(int(n) for n in self.strides or self._compact_strides()))
+        fill(self, "dims", _whole("dims", self.dims))
+        fill(self, "box", _whole("box", self.box))
+        fill(self, "strides", _whole("strides", self.strides or self._compact_strides()))
         ones = (1,) * len(self.dims)
-        fill(self, "element_strides", tuple(int(n) for n in self.element_strides or ones))
+        fill(self, "element_strides", _whole("element_strides", self.element_strides or ones))
         self._check()
 
     @classmethod
@@ -147,6 +163,7 @@ class TensorMap:
         >>> m.dims, m.strides
         ((64, 100, 4, 2), (512, 128, 51200))
         """
+        _check_array(array)
         if sorted(order) != list(range(array.ndim)):
             raise ValueError(f"order {order} must name each of the {array.ndim} axes once")
         if array.strides[order[0]] != array.itemsize and array.shape[order[0]] > 1:

@@ -25,6 +25,7 @@ WRONG = {
     "ld.shared.v2.u32 {%a1, %a2, %a3}, [base];": "3 values, not 2",
     "st.shared.u32 [base], {%a1, %a2};": "2 values, not 1",
     "st.shared.u32 [base];": "not those that st takes",
+    "mbarrier.arrive.expect_tx.shared.b64 _, [base], %p1;": "%p1 is a predicate, not a value",
     "bar.sync;": "not those that bar takes",
     "bar.warp.sync;": "not those that bar takes",
     "tcgen05.ld.sync.aligned.32x32b.x3.b32 {%a1, %a2, %a3}, [%a4];": "not those that tcgen05 takes",

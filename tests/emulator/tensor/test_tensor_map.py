@@ -50,6 +50,7 @@ def test_maps_are_equal_only_to_themselves():
         ({"dims": (64, 0, 4)}, "must lie in 1 to 2"),
         ({"box": (64, 16)}, "box .* must have 3 entries"),
         ({"box": (64, 257, 1)}, "must lie in 1 to 256"),
+        ({"box": (64, 2.5, 1)}, "box .* must be whole numbers"),
         ({"box": (4, 16, 1)}, "8 bytes wide; it must be a multiple of 16"),
         ({"box": (128, 16, 1), "swizzle": "128B"}, "swizzle 128B allows 128"),
         ({"box": (32, 16, 1), "swizzle": "32B"}, "swizzle 32B allows 32"),
@@ -78,6 +79,12 @@ def test_an_order_must_be_a_permutation_with_a_contiguous_axis_first():
         TensorMap.of(X, (2, 1), (64, 16))
     with pytest.raises(ValueError, match="must be contiguous along dimension 0"):
         TensorMap.of(X, (1, 2, 0), (64, 16, 1))
+
+
+@pytest.mark.parametrize("array", [[[1.0]], np.float32(1), np.zeros(())], ids=repr)
+def test_only_arrays_have_maps(array):
+    with pytest.raises(ValueError, match="must be a NumPy array of 1 to 5 axes"):
+        TensorMap.of(array, (0,), (16,))
 
 
 def test_an_array_of_another_type_needs_a_name():
