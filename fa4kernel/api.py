@@ -6,6 +6,7 @@ hazards as it runs.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 import warnings
@@ -94,6 +95,12 @@ def attention(
     >>> out.shape  # doctest: +SKIP
     (1, 2, 1, 64)
     """
+    for name in options:
+        if name not in inspect.signature(run).parameters:
+            raise TypeError(
+                f"attention() has no argument {name!r}; beside its own it takes those of "
+                "fa4kernel.run: design, machine, architecture, schedule, checks, processes, trace"
+            )
     result = run(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype, backend=backend,

@@ -184,3 +184,8 @@ def test_hazards_are_warned_of(drawn, monkeypatch):
     monkeypatch.setattr(api, "emulate", broken)
     with pytest.warns(RuntimeWarning, match="the emulator reports hazards:\n"):
         fa4kernel.attention(*drawn, causal=True, dtype="bf16", backend="emulator")
+
+
+def test_an_argument_that_there_is_not_is_named(drawn):
+    with pytest.raises(TypeError, match=r"attention\(\) has no argument 'softcap'; beside its own"):
+        fa4kernel.attention(*drawn, dtype="bf16", softcap=3.0)
