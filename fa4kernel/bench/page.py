@@ -18,13 +18,16 @@ MEAN, WORST, RATIO = 0.05, 0.10, 1.0
 LENGTHS = (4096, 8192, 16_384)
 
 
-def page(measured: dict[str, Any], compared: Sequence[Compared], said: str) -> str:
+def page(
+    measured: dict[str, Any], compared: Sequence[Compared], said: str, timelines: str = ""
+) -> str:
     """The page.
 
     Args:
         measured: as stored.
         compared: every point with the simulator's answer.
         said: when and on what the page was written.
+        timelines: a section of its own, of `fa4kernel.bench.timelines_page`.
     """
     about = measured["about"]
     parts = [
@@ -46,6 +49,7 @@ def page(measured: dict[str, Any], compared: Sequence[Compared], said: str) -> s
         _verdicts(compared),
         _speed(compared),
         _variants(compared),
+        *([timelines] if timelines else []),
         _all(compared),
     ]
     return "\n".join(parts)

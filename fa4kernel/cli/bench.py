@@ -12,11 +12,14 @@ import click
 import fa4kernel
 import fa4sim
 from fa4kernel import gpu
-from fa4kernel.bench import kernels, points
+from fa4kernel.bench import kernels, points, timelines_page
 from fa4kernel.bench.measure import BASELINES, measure
 from fa4kernel.bench.page import PAGE, PICTURE, draw, page
 from fa4kernel.bench.predict import compare
 from fa4kernel.bench.stored import measured
+from fa4kernel.bench.stored_traces import stored_traces
+from fa4kernel.bench.timelines import draw as draw_timelines
+from fa4kernel.bench.timelines import timelines
 from fa4kernel.kernels import ARCHITECTURES
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.options import examples, json_option
@@ -115,17 +118,20 @@ def bench(
 
 
 def renew() -> list[Path]:
-    """Write the page and its picture; these files."""
+    """Write the page and its pictures; these files."""
     root = Path(fa4kernel.__file__).resolve().parents[1]
-    targets = [root / PAGE, root / PICTURE]
+    targets = [root / PAGE, root / PICTURE, root / timelines_page.PICTURE]
     if not (root / "pyproject.toml").is_file():
         raise BadInput(f"{root} is not a copy of the repository")
     stored = measured()
     compared = compare(stored["points"])
     said = f"on {time.strftime('%Y-%m-%d')}, with fa4sim {fa4sim.__version__}"
-    text = page(stored, compared, said)
+    traces = list(stored_traces().values())
+    held = [timelines(each) for each in traces]
+    text = page(stored, compared, said, timelines_page.section(held, traces[0].about))
     write_whole(targets[0], lambda path: path.write_text(text, encoding="utf-8"))
     write_whole(targets[1], lambda path: draw(compared, path))
+    write_whole(targets[2], lambda path: draw_timelines(held[0], path))
     return targets
 
 

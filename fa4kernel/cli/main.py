@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 import fa4sim
+from fa4kernel.cli.bench import bench
 from fa4kernel.cli.code import code
 from fa4kernel.cli.crosscheck import command as crosscheck
 from fa4kernel.cli.emulate import emulate
 from fa4kernel.cli.inspect import inspect
 from fa4kernel.cli.run import run
 from fa4kernel.cli.tables import tables
+from fa4kernel.cli.trace import trace
 from fa4sim.cli.main import Group
 from fa4sim.cli.options import examples
 
@@ -21,6 +23,7 @@ from fa4sim.cli.options import examples
     epilog=examples(
         "fa4kernel run --causal                             our attention kernel, checked",
         "fa4kernel crosscheck --causal                      simulator, kernel and reference",
+        "fa4kernel trace -o timeline.png                    what an H200 did, and the simulator",
         "fa4kernel inspect kernel.ptx                       what is in it",
         "fa4kernel inspect kernel.ptx --template launch.py  a launch description to start from",
         "fa4kernel emulate kernel.ptx --launch launch.py",
@@ -35,5 +38,5 @@ def main() -> None:
     """
 
 
-for command in (run, crosscheck, inspect, emulate, tables, code):
+for command in (run, crosscheck, inspect, emulate, tables, code, bench, trace):
     main.add_command(command)

@@ -31,7 +31,7 @@ from fa4sim.views.timeline import (
     wait_bars,
 )
 
-#: Op, tile, block and Q stage of an MMA.
+#: Op, tile, block and Q stage of an MMA; on Hopper the consumer instead.
 Issue = tuple[str, int, int, int]
 #: Columns that hold times.
 TIMES = ("start", "end", "time", "birth", "first_use", "last_use", "death")
@@ -92,10 +92,10 @@ def issue_times(trace: Trace, cta: int) -> dict[Issue, int]:
     Where the trace does not tell issues, as the emulator's, a unit's work begins with them.
     """
     spans = trace.span.where(cta=cta)
-    mma, tensor = spans.where(role="mma"), spans.where(role="tensor")
+    tensor = spans.where(role="tensor")
     found: dict[Issue, int] = {}
     for op in ("QK", "PV"):
-        rows = mma.where(op=f"issue {op}")
+        rows = spans.where(op=f"issue {op}")  # by the MMA warp; on Hopper by each consumer's warps
         for row in (rows if len(rows) else tensor.where(op=op)).rows():
             key = (op, int(row["tile"]), int(row["block"]), int(row["stage"]))
             if NONE not in key[1:]:

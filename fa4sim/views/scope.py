@@ -94,8 +94,14 @@ def scope(
 
 
 def steps(trace: Trace, cta: int) -> NDArray[np.int64]:
-    """When the tensor pipe began QK of each K/V block, lowest Q stage only, in order."""
-    qk = trace.span.where(cta=cta, role="tensor", op="QK")
+    """When the tensor pipe began QK of each K/V block, lowest Q stage only, in order.
+
+    A GPU's trace knows nothing of the tensor pipe: there, when QK was issued.
+    """
+    spans = trace.span.where(cta=cta)
+    qk = spans.where(role="tensor", op="QK")
+    if not len(qk):
+        qk = spans.where(op="issue QK")
     if not len(qk):
         return np.zeros(0, dtype=np.int64)
     return np.sort(qk.where(stage=int(qk["stage"].min()))["start"])

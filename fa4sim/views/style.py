@@ -108,6 +108,9 @@ OPS: dict[str, Look] = {
     "final scale": Look(GREEN, "xx"),
     "write O": Look(GREEN, "//"),
     "store O": Look(PURPLE, "xx"),
+    # Of a traced Hopper kernel, whose stamps tell no more.
+    "softmax": Look(ORANGE, ".."),
+    "round P, next block": Look(PURPLE, "||"),
 }
 ISSUE = Look(GREY)
 
@@ -144,6 +147,8 @@ def look_of_op(op: str) -> Look:
     if op in OPS:
         return OPS[op]
     if op.startswith(("issue", "arrive", "start", "setmaxnreg", "loop", "fence")):
+        return ISSUE
+    if op in ("free Q", "free K", "free V", "pass turn", "step"):
         return ISSUE
     if op in ("allocate TMEM", "free TMEM", "write LSE", "read tile", "ask for a tile"):
         return ISSUE
