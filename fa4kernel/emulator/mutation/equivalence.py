@@ -151,6 +151,10 @@ def _same_value(mutant: Mutant, evidence: Evidence) -> bool:
     return mutant.kind in ("phase", "ring") and not differs(evidence.original, mutant)
 
 
+def _advisory_fence(mutant: Mutant, evidence: Evidence) -> bool:
+    return mutant.kind == "tcgen05 fence"
+
+
 RULES: dict[str, Rule] = {
     "never ran": Rule("the instruction is not executed in this problem", _never_ran),
     "unused barrier": Rule(
@@ -200,6 +204,11 @@ RULES: dict[str, Rule] = {
         "the arrival moves over accesses that later arrivals of the warp order as well, whenever "
         "another access meets them: by the clocks of the checks",
         _ordered_later,
+    ),
+    "advisory fence": Rule(
+        "a fence of tensor memory that the checks miss as advisory at most: hardware keeps the "
+        "order that it asks for, and the published kernel has none of them",
+        _advisory_fence,
     ),
     "registers": Rule(
         "PTX doesn't say how many registers a warp needs; the pool was large enough", _registers
