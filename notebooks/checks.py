@@ -862,3 +862,76 @@ def check_mask(keys_too_many: int | None = None) -> Answer:
             "the largest error gives much weight to that key.",
         )
     return _wrong(f"Attention with {keys_too_many:+d} keys is {off:.3f} away from this O.")
+
+
+# -- 15: held against a GPU ------------------------------------------------------------------------
+
+#: Tiles, blocks, cycles of a block, clock; the second leaves most SMs without a tile.
+_WAVES = ((1024, 32, 2500.0, 1.7e9), (64, 8, 2600.0, 1.9e9), (133, 4, 3000.0, 1.8e9))
+
+
+def check_time(milliseconds: Callable[[int, int, float, float], Any]) -> Answer:
+    """Exercise 15.1: the time of so many tiles on 132 SMs."""
+    from fa4sim import H200
+
+    for tiles, blocks, cycles, clock in _WAVES:
+        try:
+            said = milliseconds(tiles, blocks, cycles, clock)
+        except Exception as error:
+            return _raised(error)
+        if said is None:
+            return UNANSWERED
+        right = -(-tiles // H200.sms) * blocks * cycles / clock * 1e3
+        if not math.isclose(said, right, rel_tol=1e-6):
+            shared = tiles / H200.sms * blocks * cycles / clock * 1e3
+            hint = (
+                "Two SMs cannot share a tile: how many tiles has the SM with the most?"
+                if math.isclose(said, shared, rel_tol=1e-3)
+                else "Cycles by clock are seconds; how many blocks does one SM do, one by one?"
+            )
+            return _wrong(
+                f"{tiles:,} tiles of {blocks} blocks, {cycles:,.0f} cycles each at "
+                f"{clock / 1e9:g} GHz: you say {said:.4g} ms, it is {right:.4g} ms. {hint}"
+            )
+    return Answer(
+        True,
+        "The SM with the most tiles decides. With 64 tiles half of the SMs have nothing to do, and "
+        "133 tiles take as long as 264. What is left out, the start of the kernel and of each "
+        "tile, is what the simulator knows too little of.",
+    )
+
+
+def check_beside(beside: Callable[[Any, Any], Any]) -> Answer:
+    """Exercise 15.2: the part of two consumers' softmax that computes beside the other's."""
+    from fa4kernel.bench.stored_traces import stored_traces
+    from fa4kernel.hopper.traced import shared_softmax
+
+    traces = {name: each.trace() for name, each in stored_traces().items()}
+    shares = {}
+    for name, trace in traces.items():
+        spans = trace.span.where(op="softmax")
+        if "consumer2" in spans.unique("role"):
+            continue  # three are another question
+        bars = [
+            [
+                (int(row["start"]), int(row["end"]))
+                for row in spans.where(role=f"consumer{i}").rows()
+            ]
+            for i in range(2)
+        ]
+        try:
+            said = beside(*bars)
+        except Exception as error:
+            return _raised(error)
+        if said is None:
+            return UNANSWERED
+        shares[name] = shared_softmax(trace)
+        if not math.isclose(said, shares[name], abs_tol=1e-6):
+            hint = (
+                "Cycles beside each other are cycles of both: count them for each of the two."
+                if math.isclose(2 * said, shares[name], abs_tol=1e-6)
+                else "Two bars share what lies between the later start and the earlier end."
+            )
+            return _wrong(f"{name}: you say {said:.3f}, it is {shares[name]:.3f}. {hint}")
+    words = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
+    return Answer(True, f"{words}. Turns and overlap decide who computes when.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from fa4kernel.bench.page import draw, errors, page, ratios
+from fa4kernel.bench.page import PAGE, draw, errors, page, ratios
+from fa4kernel.bench.page_reader import page_errors
 from fa4kernel.bench.predict import Compared, compare, point_of, simulated_cycles
 from fa4kernel.bench.stored import measured
 
@@ -51,3 +54,24 @@ def test_predictions_use_the_clock_that_was_measured():
     assert abs(found.error) < 0.15
     slower = {**row, "ours": {**row["ours"], "clock_hz": row["ours"]["clock_hz"] / 2}}
     assert simulated_cycles(slower) <= found.cycles  # memory is then faster, counted in cycles
+
+
+def test_the_page_can_be_read_again(perfect):
+    found = page_errors(page(STORED, perfect, "today"))
+    assert list(found) == [each.point.name for each in perfect]
+    assert list(found.values())[-1] == 1.0 and sum(map(abs, found.values())) == 1.0
+    with pytest.raises(ValueError, match="give docs"):
+        page_errors("# Something else")
+
+
+def test_the_page_in_the_repository_is_of_the_stored_measurement():
+    text = (Path(__file__).parents[2] / PAGE).read_text("utf-8")
+    assert list(page_errors(text)) == [row["name"] for row in STORED["points"]]
+    assert f"| date | {STORED['about']['date']} |" in text and "\n## Timelines\n" in text
+    for row in STORED["points"]:
+        assert f"| {row['name']} | {row['ours']['ms']:.3f} | " in text
+
+
+def test_timelines_have_a_section_of_their_own(perfect):
+    text = page(STORED, perfect, "today", "\n## Timelines\n\nhere\n")
+    assert text.index("## What changes") < text.index("## Timelines") < text.index("## Every point")

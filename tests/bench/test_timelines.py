@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -197,3 +199,14 @@ def test_in_the_emulator_there_are_ticks_and_no_times(tmp_path):
 def test_points_have_kernels_that_can_be_traced():
     assert [point.name for point in POINTS] == list(stored_traces())
     assert all(found.cfg.trace for found in stored_traces().values())
+
+
+def test_stored_traces_need_no_dsl(tmp_path):
+    program = (
+        "import sys; sys.modules['cutlass'] = None\n"
+        "from fa4kernel.cli.main import main\n"
+        f"main(['trace', '-o', {str(tmp_path / 't.pftrace')!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.pftrace").is_file()

@@ -79,6 +79,8 @@ def test_every_notebook_has_solutions() -> None:
         lambda c: c.check_simulator(),
         lambda c: c.check_count(),
         lambda c: c.check_mask(),
+        lambda c: c.check_time(lambda *_: None),
+        lambda c: c.check_beside(lambda *_: None),
     ],
 )
 def test_an_untouched_exercise_says_so(
@@ -386,4 +388,34 @@ def test_a_wrong_field(checks: ModuleType, said: tuple[str, object], message: st
 )
 def test_wrong_bytes(checks: ModuleType, loaded: Callable[[int, int], Any], message: str) -> None:
     answer = checks.check_loaded(loaded)
+    assert not answer.right and message in answer.message
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "message"),
+    [
+        (lambda t, b, c, hz: t / 132 * b * c / hz * 1e3, "cannot share a tile"),
+        (lambda t, b, c, hz: math.ceil(t / 132) * b * c / hz, "Cycles by clock are seconds"),
+        (lambda t, b, c, hz: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_time(checks: ModuleType, milliseconds: Callable[..., Any], message: str) -> None:
+    answer = checks.check_time(milliseconds)
+    assert not answer.right and message in answer.message
+
+
+def shared(first: Any, second: Any) -> int:
+    return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        (lambda a, b: shared(a, b) / sum(e - s for s, e in [*a, *b]), "count them for each"),
+        (lambda a, b: 0.0, "later start and the earlier end"),
+        (lambda a, b: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_share(checks: ModuleType, beside: Callable[..., Any], message: str) -> None:
+    answer = checks.check_beside(beside)
     assert not answer.right and message in answer.message
