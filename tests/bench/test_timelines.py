@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fa4kernel.bench.timelines import Timelines, draw, rows_of, timelines, untra
 from fa4kernel.bench.timelines_page import section
 from fa4kernel.cli.main import main
 from fa4kernel.hopper.config import STAMPS
+from fa4kernel.hopper.recording import in_emulator
 from fa4kernel.hopper.simulated import simulated_stamps
 from fa4kernel.hopper.traced import durations, from_first, load_durations, shared_softmax
 from fa4sim import H200, simulate
@@ -179,6 +181,30 @@ def test_without_a_gpu_the_command_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("fa4kernel.gpu.missing", lambda: "there is no CUDA driver")
     done = trace("--backend", "gpu", "-o", str(tmp_path / "t.png"))
     assert done.exit_code == 2 and "--backend stored shows" in done.output
+
+
+def test_on_a_gpu_the_traced_kernel_is_run_and_compared(tmp_path, monkeypatch):
+    """With the emulator in the GPU's place, which takes the same launch."""
+    pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'")
+    device = SimpleNamespace(sms=2, about=lambda: {"device": "a stand-in"})
+    monkeypatch.setattr("fa4kernel.gpu.missing", lambda: None)
+    monkeypatch.setattr("fa4kernel.gpu.architecture", lambda: "sm_90a")
+    monkeypatch.setattr("fa4kernel.gpu.gpu", lambda: device)
+    monkeypatch.setattr(
+        "fa4kernel.cli.trace.run_on_gpu", lambda gpu, ptx, launch: in_emulator(ptx)(launch)
+    )
+    sizes = ("--batch", "1", "--heads", "1", "--seqlen-q", "256")
+    done = trace("--backend", "gpu", *sizes, "--json", "-o", str(tmp_path / "t.svg"))
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["device"] == "a stand-in" and facts["point"] == "d128 full 256 b1 h1"
+    assert len(facts["phases"]) == 14 and facts["untraced_block_cycles"] is None
+    assert all(phase["measured"] > 0 for phase in facts["phases"])
+    done = trace("--backend", "gpu", *sizes, "--seqlen-k", "512", "-o", str(tmp_path / "u.svg"))
+    assert done.exit_code == 2 and "as many keys as queries" in done.output
+    monkeypatch.setattr("fa4kernel.gpu.architecture", lambda: "sm_100a")
+    done = trace("--backend", "gpu", *sizes, "-o", str(tmp_path / "u.svg"))
+    assert done.exit_code == 2 and "this GPU runs sm_100a code" in done.output
 
 
 def test_another_ending_is_refused(tmp_path):
