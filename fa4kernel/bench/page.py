@@ -209,7 +209,7 @@ def draw(compared: Sequence[Compared], target: Path) -> None:
         chosen = [each for each in compared if bool(each.point.variant) == variant]
         x, y = [c.measured_ms for c in chosen], [c.simulated_ms for c in chosen]
         axes.plot(x, y, marker, ms=5, label=label, alpha=0.7)
-    ends = [0.02, 25]
+    ends = [0.01, 25]
     low, high = ([factor * end for end in ends] for factor in (1 - WORST, 1 + WORST))
     axes.plot(ends, ends, "-", color="0.3", lw=1, label="equal")
     axes.fill_between(ends, low, high, color="0.5", alpha=0.2, label=f"within {WORST:.0%}")
