@@ -22,7 +22,29 @@ from tests.forward.launching import kernel_of, starter
 #: How far outputs may be from the original's: MMAs in one queue are one sum in float32.
 TOLERANCES = (2.0**-6, 1e-3)
 #: What reading the kernel tells about survivors.
-REMARKS: dict[str, tuple[Remark, ...]] = {"single": (), "pair": (), "causal": ()}
+REMARKS: dict[str, tuple[Remark, ...]] = {
+    "single": (
+        Remark(
+            "wait",
+            "dropped",
+            "load.py:94",
+            "The wait for a slot of keys just before it tells of the same MMAs: Q0 was last read "
+            "before the MMAs whose commit gave that slot back. This wait tells of newer MMAs, "
+            "too, on which nothing depends.",
+        ),
+    ),
+    "pair": (),
+    "causal": (
+        Remark(
+            "wait",
+            "on the next barrier",
+            "softmax.py:132",
+            "The softmax warps of the first tile wait for the scores of the second, which come "
+            "later; those of the second wait for the P of the first, which is written after that "
+            "wait.",
+        ),
+    ),
+}
 
 
 def single() -> Problem:
