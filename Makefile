@@ -25,8 +25,8 @@ NEEDS   := pyproject.toml constraints.txt $(if $(VENV_OK),,new-venv)
 LIGHT   := $(if $(wildcard $(VENV)/full),$(VENV)/full,$(VENV)/light)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all official check lint types format notebooks lab bench pins clean \
-        distclean new-venv
+.PHONY: help setup demo test test-all test-rest official check lint types format notebooks lab bench \
+        pins clean distclean new-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' \
@@ -43,6 +43,10 @@ test: $(VENV)/full ## fast tests, under 5 minutes on 2 cores
 test-all: $(VENV)/full ## all tests: slow, notebooks, browser; FA4SIM_SEED picks the sample
 	@echo "FA4SIM_SEED=$(FA4SIM_SEED)"
 	$(PYTEST) -m "$(OPT_IN)" --durations 15
+
+test-rest: $(VENV)/full ## what `make test` leaves out: slow, notebooks, browser
+	@echo "FA4SIM_SEED=$(FA4SIM_SEED)"
+	$(PYTEST) -m "(slow or notebook or browser) and $(OPT_IN)" --durations 15
 
 check: lint types test ## what a commit must pass: ruff, mypy, fast tests
 
