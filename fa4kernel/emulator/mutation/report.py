@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ import numpy as np
 from fa4kernel.emulator.mutation.campaign import Campaign, Tried
 from fa4kernel.emulator.mutation.equivalence import RULES
 from fa4kernel.emulator.mutation.trial import OUTCOMES
+from fa4kernel.emulator.pages import put
 
 #: The section of a page that this module writes stands between these.
 BEGIN, END = "<!-- mutation score: begin -->", "<!-- mutation score: end -->"
@@ -189,11 +189,4 @@ def write(page: Path, text: str) -> None:
         page: Markdown; made if it doesn't exist.
         text: what :func:`section` gives.
     """
-    old = page.read_text() if page.exists() else "# The emulator, held against the kernels\n\n"
-    found = re.search(f"{re.escape(BEGIN)}.*{re.escape(END)}\n?", old, re.DOTALL)
-    if found:
-        new = old[: found.start()] + text + old[found.end() :]
-    else:
-        new = old.rstrip("\n") + "\n\n" + text
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(new)
+    put(page, text, BEGIN, END)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 from fa4kernel.emulator.mutation.report import machine
+from fa4kernel.emulator.pages import put
 from fa4kernel.emulator.soak.runs import Soak
 
 #: The section of a page that this module writes stands between these.
@@ -85,11 +85,4 @@ def write(page: Path, text: str) -> None:
         page: Markdown; made if it doesn't exist.
         text: what :func:`section` gives.
     """
-    old = page.read_text() if page.exists() else "# The emulator, held against the kernels\n"
-    found = re.search(f"{re.escape(BEGIN)}.*{re.escape(END)}\n?", old, re.DOTALL)
-    if found:
-        new = old[: found.start()] + text + old[found.end() :]
-    else:
-        new = old.rstrip("\n") + "\n\n" + text
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(new)
+    put(page, text, BEGIN, END)
