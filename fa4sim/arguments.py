@@ -28,6 +28,10 @@ def check_arguments(
             f"design={quoted(design)} must be a fa4sim.{kind.__name__} on {machine.name}, or left "
             "out"
         )
+    if problem.num_splits != 1 or getattr(design, "num_splits", 1) != 1:
+        raise ValueError(
+            f"num_splits={problem.num_splits}: split-KV is not simulated yet; use num_splits=1"
+        )
     one_of("scope", scope, ("gpu", "cta"))
     one_of("on_hazard", on_hazard, ("raise", "record"))
     whole("seed", seed)

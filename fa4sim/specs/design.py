@@ -27,8 +27,12 @@ from fa4sim.specs.limits import (
 )
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.problem import FP8, Problem
+from fa4sim.specs.splits import resolve_splits
 
 __all__ = ["FRAGMENT", "SCHEDULERS", "Design"]
+
+#: Bytes of one element of a partial O, which is float32.
+PARTIAL_BYTES = 4
 
 # (CTA pair, causal, padded head dim, sm_103) -> exp2 period, first fragment, softmax and correction
 # registers. Source: _TUNING_CONFIG of flash_fwd_sm100.py.
@@ -59,7 +63,9 @@ class Design:
     off, all exponentials come first, as the source says. Where O shares Q's memory
     (``overlap_o_q``), ``one_m_block`` says that one work tile holds all queries of a head, which
     the kernel guards like a persistent CTA, whatever the scheduler. ``max_offset`` scales P up by
-    a power of two, to use more of the range of FP8. ``softmax_overhead_slots`` are the issue slots
+    a power of two, to use more of the range of FP8. With ``num_splits`` above 1 the keys of a work
+    tile are cut into so many parts, each a tile of its own that leaves a partial result in float32
+    for the combine kernel. ``softmax_overhead_slots`` are the issue slots
     of a softmax step that are neither arithmetic on scores nor statistics: addresses, the loop,
     barriers, as the compiler leaves them.
 
@@ -97,6 +103,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     p_first_columns: int = 96
     p_store_early: bool = True
     max_offset: int = 0
+    num_splits: int = 1
     softmax_overhead_slots: int = 38
     faults: tuple[Fault, ...] = ()
 
@@ -143,10 +150,16 @@ warp holds a V and a K at once, and the kernel never makes more than 32
         pack = changes.get("pack_gqa", problem.group > 1)
         rows = problem.seqlen_q * (problem.group if pack else 1)
         q_stages = changes.get("q_stages", 2 if rows > TILE_ROWS else 1)
-        tile_n = changes.get("tile_n", TILE_KEYS)
+        splits, tile_n = resolve_splits(
+            problem, machine.sms, packed=pack, rows=q_stages * TILE_ROWS,
+            tile_n=changes.get("tile_n", TILE_KEYS), tile_n_given="tile_n" in changes,
+        )  # fmt: skip
+        splits = changes.get("num_splits", splits)
+        split = splits > 1
         rows_fit = not pack or TILE_ROWS % problem.group == 0
         pair = (
             unmasked
+            and not split
             and problem.seqlens_q is None
             and d in (128, 192)
             and dv == 128
@@ -156,7 +169,8 @@ warp holds a V and a K at once, and the kernel never makes more than 32
         )
         cta_group = changes.get("cta_group", 2 if pair else 1)
         q_load = "tma" if rows_fit else "cp_async"
-        epilogue = "tma" if rows_fit and problem.seqlens_q is None else "correction"
+        by_tma = rows_fit and not (pack and split) and problem.seqlens_q is None
+        epilogue = "tma" if by_tma else "correction"
 
         period, first = (16, 1)
         if sm103 or (d == 192 and not (cta_group == 2 and unmasked)):
@@ -185,12 +199,12 @@ warp holds a V and a K at once, and the kernel never makes more than 32
 
         longest = max(problem.seqlens_q or (problem.seqlen_q,)) * (problem.group if pack else 1)
         if problem.seqlens_q is not None:
-            one_tile_each = longest <= q_stages * TILE_ROWS
+            one_tile_each = longest <= q_stages * TILE_ROWS and not split
             scheduler = "static_persistent" if one_tile_each else "single_tile_varlen"
         elif not unmasked:
             scheduler = "lpt"
         else:
-            scheduler = "static_persistent"
+            scheduler = "single_tile" if split else "static_persistent"
 
         values: dict[str, Any] = {
             "tile_n": tile_n,
@@ -199,7 +213,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
             "head_dim_padded": d,
             "head_dim_v_padded": dv,
             "pack_gqa": pack,
-            "one_m_block": longest <= cta_group * q_stages * TILE_ROWS,
+            "one_m_block": longest <= cta_group * q_stages * TILE_ROWS and not split,
             "q_load": q_load,
             "epilogue": epilogue,
             "scheduler": scheduler,
@@ -212,10 +226,12 @@ warp holds a V and a K at once, and the kernel never makes more than 32
             "rescale_threshold": 0.0 if fp8 else 8.0,
             "max_offset": 8 if fp8 else 0,
             "p_first_columns": int(0.75 * tile_n) // FRAGMENT * FRAGMENT,
+            "num_splits": splits,
         }
-        overlap = changes.get("overlap_o_q", d == 192 and dv >= 64)
+        overlap = changes.get("overlap_o_q", (d == 192 and dv >= 64) or (split and dv >= 128))
         values["overlap_o_q"] = overlap
-        stages, uneven = _ring(problem, q_stages, cta_group, tile_n, d, dv, overlap)
+        out_bytes = PARTIAL_BYTES if split else problem.out_bytes
+        stages, uneven = _ring(problem, q_stages, cta_group, tile_n, d, dv, overlap, out_bytes)
         values["kv_stages"] = changes.get("kv_stages", stages)
         values["uneven_kv_ring"] = uneven and values["kv_stages"] == stages
         if values["kv_stages"] < 2:
@@ -264,7 +280,11 @@ warp holds a V and a K at once, and the kernel never makes more than 32
 
     def o_tile_bytes(self, problem: Problem) -> int:
         """Bytes of one O tile in shared memory."""
-        return self.tile_m * self.head_dim_v_padded * problem.out_bytes
+        return self.tile_m * self.head_dim_v_padded * self.o_element_bytes(problem)
+
+    def o_element_bytes(self, problem: Problem) -> int:
+        """Bytes of one element of what a work tile stores: partial results are float32."""
+        return PARTIAL_BYTES if self.num_splits > 1 else problem.out_bytes
 
     def ring_slots(self, problem: Problem) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """``(offset, size)`` in bytes of every ring slot, for even and odd wraps.
@@ -355,14 +375,15 @@ def _checked(name: str, value: object) -> Any:
 
 
 def _ring(
-    problem: Problem, q_stages: int, cta_group: int, tile_n: int, d: int, dv: int, overlap: bool
-) -> tuple[int, bool]:
+    problem: Problem, q_stages: int, cta_group: int, tile_n: int, d: int, dv: int, overlap: bool,
+    out_bytes: int,
+) -> tuple[int, bool]:  # fmt: skip
     """The kernel's stage formula: ``(kv_stages, uneven)``.
 
     Source: ``_setup_attributes`` of flash_fwd_sm100.py.
     """
     q = q_stages * TILE_ROWS * d * problem.element_bytes
-    o = q_stages * TILE_ROWS * dv * problem.out_bytes
+    o = q_stages * TILE_ROWS * dv * out_bytes
     fixed = max(q, o) if overlap else q + o
     slot = tile_n * max(d, dv) * problem.element_bytes // cta_group
     stages = min((RING_BUDGET_BYTES - fixed) // slot, MOST_KV_STAGES)

@@ -246,6 +246,10 @@ def _check_problem(design: HopperDesign, problem: Problem) -> None:
         raise ValueError(f"dtype={problem.dtype!r}: the Hopper kernel knows bf16 and fp16")
     if problem.seqlens_q is not None:
         raise ValueError("seqlens_q: the Hopper kernel serves query lengths that are all equal")
+    if problem.num_splits != 1:
+        raise ValueError(
+            f"num_splits={problem.num_splits}: the Hopper kernel does not split keys; use 1"
+        )
     for name, given in (("softcap", problem.softcap), ("sink", problem.sink)):
         if given:
             raise ValueError(f"{name}={given}: the Hopper kernel has no {name}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fa4sim.specs.checks import finite, flag, multiple_of, one_of, quoted, whole_between
 from fa4sim.specs.faults import Fault
 from fa4sim.specs.machine import Machine
-from fa4sim.specs.problem import Problem
+from fa4sim.specs.problem import MOST_SPLITS, Problem
 
 if TYPE_CHECKING:
     from fa4sim.specs.design import Design
@@ -78,6 +78,9 @@ def checked_field(name: str, value: object) -> Any:
         return whole_between(name, value, 0, fragments - 1, f"a row has {fragments} fragments")
     if name == "max_offset":
         return whole_between(name, value, 0, 127, "2^127 is the largest power of two in float32")
+    if name == "num_splits":
+        why = "the kernel that combines partial results weighs no more"
+        return whole_between(name, value, 1, MOST_SPLITS, why)
     if name == "rescale_threshold":
         threshold = finite(name, value)
         if threshold < 0:
@@ -136,6 +139,7 @@ def check_fits(design: Design, problem: Problem, machine: Machine) -> None:
     _check_registers(design, machine)
     _check_pairs(design, problem, machine)
     _check_heads(design, problem)
+    _check_splits(design, problem)
     _check_lengths(design, problem)
     check_size(design, problem)
     _check_range(design, problem)
@@ -238,6 +242,39 @@ def _check_heads(design: Design, problem: Problem) -> None:
                 f"{name}='tma' needs a packed head group that divides {design.tile_m}, not "
                 f"{problem.group}; use {name}={without!r} or pack_gqa=False"
             )
+
+
+def _check_splits(design: Design, problem: Problem) -> None:
+    if design.num_splits == 1:
+        return
+    splits = f"num_splits={design.num_splits}"
+    if design.head_dim_v_padded >= 192:
+        raise ValueError(
+            f"{splits} with head_dim_v_padded={design.head_dim_v_padded}: the kernel splits keys "
+            "up to a padded head_dim_v of 176 only, as partial results are float32; use "
+            "num_splits=1 or a smaller head_dim_v_padded"
+        )
+    if design.uneven_kv_ring:
+        raise ValueError(
+            f"{splits} with uneven_kv_ring=True: head dims (192, 128) are split with an even ring "
+            "of tile_n=64 only; use num_splits=1 or tile_n=64"
+        )
+    if design.cta_group == 2:
+        raise ValueError(
+            f"{splits} with cta_group=2: the kernel splits keys among single CTAs only; use "
+            "cta_group=1 or num_splits=1"
+        )
+    if design.scheduler == "static_persistent" or design.one_m_block:
+        persistent = "one_m_block=True" if design.one_m_block else "scheduler='static_persistent'"
+        raise ValueError(
+            f"{splits} with {persistent}: a CTA that splits keys runs one tile and ends; use "
+            "num_splits=1, or scheduler='single_tile' with one_m_block=False"
+        )
+    if design.pack_gqa and design.epilogue == "tma":
+        raise ValueError(
+            f"{splits} with pack_gqa=True and epilogue='tma': partial results of packed heads are "
+            "stored by the correction warps; use epilogue='correction' or pack_gqa=False"
+        )
 
 
 def _check_lengths(design: Design, problem: Problem) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fa4sim.specs.checks import finite, flag, one_of, quoted, whole
+from fa4sim.specs.checks import finite, flag, one_of, quoted, whole, whole_between
 
 #: Bytes of one element, by the name the command line uses.
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1}
@@ -17,6 +17,9 @@ FP8 = ("e4m3", "e5m2")
 
 #: Head dimension pairs (of Q and K, of V) beyond "equal, 8 to 128" that the kernel accepts.
 UNEQUAL_HEAD_DIMS = ((192, 128),)
+
+#: The kernel that combines partial results weighs at most this many splits.
+MOST_SPLITS = 256
 
 #: The kernel counts sequences, heads and tokens in 32-bit integers.
 MOST = 2**31 - 1
@@ -34,12 +37,13 @@ class Problem:
     and ``seqlen_k`` are their number and maxima). Lengths of K/V that are not given are those of
     Q. ``sink`` adds a learnable logit per head, ``softcap`` bounds scores by
     ``softcap * tanh(s / softcap)``; 0 switches it off. ``softmax_scale`` is
-    ``head_dim ** -0.5`` if not given.
+    ``head_dim ** -0.5`` if not given. ``num_splits`` cuts the keys of every work tile into so many
+    parts, whose partial results a second kernel combines: 1 never splits, 0 leaves the number to
+    the kernel's heuristic (:attr:`Design.num_splits` is what comes of it).
 
     Raises ``ValueError`` for anything the kernel would refuse, quoting it. The limits are those
     of ``flash_attn/cute/interface.py``; what this version does not cover yet (paged KV by
-    ``page_size``, split-KV by ``num_splits``, head dim 256; with arrays also FP8) is refused
-    where it is asked for.
+    ``page_size``, head dim 256; with arrays also FP8) is refused where it is asked for.
 
     >>> Problem(batch=4, heads=16, seqlen_q=8192, seqlen_k=8192, head_dim=128).flops
     2199023255552
@@ -66,7 +70,7 @@ query heads, so use 4, 8, 12, … heads
     seqlens_q: tuple[int, ...] | None = None
     seqlens_k: tuple[int, ...] | None = None
     page_size: int | None = field(default=None, repr=False)
-    num_splits: int = field(default=1, repr=False)
+    num_splits: int = 1
 
     def __post_init__(self) -> None:
         def fill(name: str, value: object) -> None:
@@ -80,6 +84,8 @@ query heads, so use 4, 8, 12, … heads
         self._check_head_dims(fill)
         self._check_mask(fill)
         self._check_scales(fill)
+        why = "0 leaves it to the heuristic, 1 never splits, and no more than 256 are combined"
+        fill("num_splits", whole_between("num_splits", self.num_splits, 0, MOST_SPLITS, why))
         self._check_scope()
 
     def _check_lengths(self, fill: Callable[[str, object], None]) -> None:
@@ -205,11 +211,6 @@ query heads, so use 4, 8, 12, … heads
             raise ValueError(
                 f"page_size={quoted(self.page_size)}: paged KV is not covered yet; leave page_size "
                 "out (None), which simulates the same lengths with K and V in one piece"
-            )
-        if isinstance(self.num_splits, bool) or self.num_splits != 1:
-            raise ValueError(
-                f"num_splits={quoted(self.num_splits)}: split-KV is not covered yet; use "
-                "num_splits=1, which is what the kernel does unless it is asked to split"
             )
 
     # -- what follows from the fields ----------------------------------------------------------

@@ -298,9 +298,15 @@ def test_a_window_with_nothing_to_look_at_is_no_mistake():
 
 def test_what_is_not_covered_yet_says_so():
     assert "leave page_size out" in refused("page_size=16: paged KV is not covered", page_size=16)
-    assert "use num_splits=1" in refused("num_splits=4: split-KV is not covered", num_splits=4)
-    refused("num_splits=0: split-KV is not covered", num_splits=0)
-    assert Problem(num_splits=1, page_size=None) == Problem()
+    assert Problem(page_size=None) == Problem()
+
+
+def test_splits_are_0_to_256():
+    assert [Problem(num_splits=n).num_splits for n in (0, 1, 256)] == [0, 1, 256]
+    for wrong in (-1, 257, 10**400):
+        refused("must be 0 to 256: 0 leaves it to the heuristic, 1 never splits", num_splits=wrong)
+    for wrong in (True, None, "4", 1.5):
+        refused(f"num_splits={wrong!r} must be a whole number", num_splits=wrong)
 
 
 # -- lengths from a file -----------------------------------------------------------------------

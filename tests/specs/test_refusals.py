@@ -43,6 +43,7 @@ WHOLE = (
     *("head_dim_v_padded", "registers_softmax", "registers_correction", "registers_other"),
     *("exp2_period", "exp2_emulated", "exp2_first_fragment", "exp2_degree", "p_first_columns"),
     "max_offset",
+    "num_splits",
     "softmax_overhead_slots",
 )
 FLAGS = ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early")
@@ -82,6 +83,7 @@ def test_a_count_is_a_whole_number_in_its_range(name, value):
         ("exp2_degree", [1, 5], [0, 6], "must be one of 1, 2, 3, 4, 5"),
         ("p_first_columns", [32, 128], [0, 16, 100, 160], "a multiple of 32 from 32 to 128"),
         ("max_offset", [0, 8], [-1, 128], "must be 0 to 127"),
+        ("num_splits", [1, 256], [0, -1, 257], "must be 1 to 256: the kernel that combines"),
         ("softmax_overhead_slots", [0, 38, 1000], [-1, 1001], "must be 0 to 1000"),
         ("rescale_threshold", [0, 0.5, 8], [-1, -1e-9], "must be 0 or more"),
         ("rescale_threshold", [], [math.nan, math.inf, "q", True, None], "must be a finite number"),

@@ -200,7 +200,8 @@ def correction_costs(problem: Problem, design: Design, machine: Machine) -> Corr
     packed = columns / 2 * machine.fma_packed_cycles_per_warp
     load = -(-columns * LANES * WORD // machine.tmem_load_bytes_per_cycle)
     store = -(-columns * LANES * WORD // machine.tmem_store_bytes_per_cycle)
-    tile = design.tile_m * design.head_dim_v_padded * problem.out_bytes
+    tile = design.o_tile_bytes(problem)
+    out_bytes = design.o_element_bytes(problem)
     return CorrectionCosts(
         # Six instructions from the barrier to the arrival, the vote among them: 43 cycles.
         read_cycles=machine.smem_latency_cycles + 43,
@@ -218,7 +219,7 @@ def correction_costs(problem: Problem, design: Design, machine: Machine) -> Corr
             fma=round(packed),
             alu=round(columns / 2 * machine.convert_cycles_per_warp),
         ),
-        final_smem=max(1, LANES * columns * problem.out_bytes // machine.smem_bytes_per_cycle),
+        final_smem=max(1, LANES * columns * out_bytes // machine.smem_bytes_per_cycle),
         final_scalar=machine.smem_latency_cycles
         + 2 * machine.mufu_latency_cycles
         + 6 * machine.dependent_issue_cycles,

@@ -59,6 +59,6 @@ class EpilogueRole(Role):
 
         home.tma_store.push(self.o_bytes, self.tile_id, stage, read)
         machine = self.machine
-        row = self.design.head_dim_v_padded * self.cluster.problem.out_bytes
+        row = self.design.head_dim_v_padded * self.design.o_element_bytes(self.cluster.problem)
         cycles = machine.tma_issue_cycles + round((row / 128 - 1) * machine.tma_box_cycles)
         yield from self.spend("issue O", "issue", max(1, cycles), stage)
