@@ -42,6 +42,10 @@ def check(problem: Problem, design: Design) -> None:
     """Refuse what the cross-check does not cover. Raises ``ValueError``."""
     if problem.dtype in FP8:
         raise ValueError(f"dtype={problem.dtype!r}: the cross-check computes in bf16 or fp16")
+    if problem.page_size is not None:
+        raise ValueError(
+            f"page_size={problem.page_size}: pages are not cross-checked; leave page_size out"
+        )
     if design.q_load != "tma":
         raise ValueError(
             f"heads={problem.heads} over kv_heads={problem.kv_heads}: {problem.group} query heads "

@@ -23,6 +23,10 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     >>> design_for(Problem(heads=6, kv_heads=2, seqlen_q=512), B200).pack_gqa
     False
     """
+    if problem.page_size is not None:
+        raise ValueError(
+            f"page_size={problem.page_size}: our kernel reads no pages yet; leave page_size out"
+        )
     own: dict[str, Any] = {"one_m_block": False}
     if problem.seqlens_q is not None:
         own["scheduler"] = "single_tile_varlen"

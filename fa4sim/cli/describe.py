@@ -35,6 +35,8 @@ def problem_words(problem: Problem) -> str:
         parts.append("sink")
     if problem.softcap:
         parts.append(f"softcap {problem.softcap:g}")
+    if problem.page_size is not None:
+        parts.append(f"pages of {problem.page_size}")
     if problem.softmax_scale is not None:
         parts.append(f"softmax scale {problem.softmax_scale:g}")
     return ", ".join(parts)
@@ -85,6 +87,8 @@ def _parts(design: Design) -> list[str]:
     ]
     if design.pack_gqa:
         parts.append("packed heads")
+    if design.kv_load == "cp_async":
+        parts.append(f"K and V by cp.async with {design.page_pointers} pointers")
     return parts
 
 

@@ -56,6 +56,9 @@ def problem_options(defaults: Mapping[str, Any] = DEFAULTS) -> Callable[[Command
         click.option(
             "--softcap", type=float, metavar="X", help="Cap scores at ±X. [default: off]"
         ),
+        number(
+            "--page-size", "page_size", "Tokens of a page of the KV cache.", "K and V in one piece"
+        ),
         click.option(
             "--seqlens", metavar="FILE", multiple=True,
             help='Lengths by sequence: JSON {"q": […], "k": […]} or CSV with the header q,k.',
@@ -209,7 +212,7 @@ class Request:
 
 _PROBLEM_OPTIONS = (
     *("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v"),
-    *("dtype", "causal", "sink", "softcap"),
+    *("dtype", "causal", "sink", "softcap", "page_size"),
 )
 
 

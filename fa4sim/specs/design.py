@@ -62,10 +62,14 @@ class Design:
     ``p_store_early`` stores each fragment as soon as it is converted, as the compiler arranges it;
     off, all exponentials come first, as the source says. Where O shares Q's memory
     (``overlap_o_q``), ``one_m_block`` says that one work tile holds all queries of a head, which
-    the kernel guards like a persistent CTA, whatever the scheduler. ``max_offset`` scales P up by
-    a power of two, to use more of the range of FP8. With ``num_splits`` above 1 the keys of a work
-    tile are cut into so many parts, each a tile of its own that leaves a partial result in float32
-    for the combine kernel. ``softmax_overhead_slots`` are the issue slots
+    the kernel guards like a persistent CTA, whatever the scheduler. ``kv_load`` brings K and V by
+    TMA, where a page is a block or there are none, or by cp.async, row by row, with more load
+    warps; ``page_pointers`` says how these find a row: ``"transposed"``, each thread for rows that
+    others load, or ``"naive"``, each for its own, as before pull request 2104 of flash-attention.
+    ``max_offset`` scales P up by a power of two, to use more of the range of FP8. With
+    ``num_splits`` above 1 the keys of a work tile are cut into so many parts, each a tile of its
+    own that leaves a partial result in float32 for the combine kernel.
+    ``softmax_overhead_slots`` are the issue slots
     of a softmax step that are neither arithmetic on scores nor statistics: addresses, the loop,
     barriers, as the compiler leaves them.
 
@@ -90,6 +94,8 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     head_dim_v_padded: int = 128
     pack_gqa: bool = False
     q_load: str = "tma"
+    kv_load: str = "tma"
+    page_pointers: str = "transposed"
     epilogue: str = "tma"
     scheduler: str = "single_tile"
     registers_softmax: int = 192
@@ -157,10 +163,14 @@ warp holds a V and a K at once, and the kernel never makes more than 32
         splits = changes.get("num_splits", splits)
         split = splits > 1
         rows_fit = not pack or TILE_ROWS % problem.group == 0
+        whole_blocks = problem.page_size in (None, tile_n)
+        kv_load = changes.get("kv_load", "tma" if whole_blocks else "cp_async")
         pair = (
             unmasked
             and not split
             and problem.seqlens_q is None
+            and problem.page_size in (None, TILE_KEYS)
+            and kv_load == "tma"
             and d in (128, 192)
             and dv == 128
             and rows > 2 * TILE_ROWS
@@ -180,9 +190,12 @@ warp holds a V and a K at once, and the kernel never makes more than 32
         tuned = _TUNING.get((cta_group == 2, problem.causal, d, sm103))
         if tuned:
             period, first, softmax, correction = tuned
+        if kv_load == "cp_async":
+            softmax, correction = 184, 64
+            other = 80 if d < 96 else None
         if fp8:
             if d < 96:
-                softmax, correction, other = 168, 96, 80
+                softmax, correction, other = (168, 96, 80) if kv_load == "tma" else (152, 96, 112)
             elif (cta_group == 2, problem.causal, d, sm103) == (True, False, 128, False):
                 period, first, softmax, correction = 10, 1, 160, 72
             elif (cta_group == 2, problem.causal, d, sm103) == (False, True, 128, False):
@@ -215,6 +228,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
             "pack_gqa": pack,
             "one_m_block": longest <= cta_group * q_stages * TILE_ROWS and not split,
             "q_load": q_load,
+            "kv_load": kv_load,
             "epilogue": epilogue,
             "scheduler": scheduler,
             "registers_softmax": softmax,

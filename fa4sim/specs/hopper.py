@@ -244,6 +244,11 @@ def _known(changes: dict[str, Any]) -> dict[str, Any]:
 def _check_problem(design: HopperDesign, problem: Problem) -> None:
     if problem.dtype in FP8:
         raise ValueError(f"dtype={problem.dtype!r}: the Hopper kernel knows bf16 and fp16")
+    if problem.page_size is not None:
+        raise ValueError(
+            f"page_size={problem.page_size}: on Hopper K and V are modelled in one piece; leave "
+            "page_size out, or take a Blackwell machine"
+        )
     if problem.seqlens_q is not None:
         raise ValueError("seqlens_q: the Hopper kernel serves query lengths that are all equal")
     if problem.num_splits != 1:

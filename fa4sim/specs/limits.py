@@ -96,6 +96,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "cta_group": (1, 2),
     "exp2_degree": (1, 2, 3, 4, 5),
     "q_load": ("tma", "cp_async"),
+    "kv_load": ("tma", "cp_async"),
+    "page_pointers": ("transposed", "naive"),
     "epilogue": ("tma", "correction"),
     "scheduler": SCHEDULERS,
 }
@@ -138,6 +140,7 @@ def check_fits(design: Design, problem: Problem, machine: Machine) -> None:
     _check_tmem(design, machine)
     _check_registers(design, machine)
     _check_pairs(design, problem, machine)
+    _check_pages(design, problem)
     _check_heads(design, problem)
     _check_splits(design, problem)
     _check_lengths(design, problem)
@@ -219,10 +222,43 @@ def _check_pairs(design: Design, problem: Problem, machine: Machine) -> None:
             f"epilogue={design.epilogue!r}; a problem that rules TMA out (variable query lengths, "
             "a head group that does not divide 128) runs with cta_group=1"
         )
+    if design.kv_load != "tma" or problem.page_size not in (None, TILE_KEYS):
+        raise ValueError(
+            f"cta_group=2 needs K and V by TMA in one piece or in pages of {TILE_KEYS}, not "
+            f"kv_load={design.kv_load!r} with page_size={problem.page_size}; use cta_group=1"
+        )
     if problem.causal or problem.is_local:
         raise ValueError(
             "cta_group=2 is modelled for unmasked attention, where the kernel uses it; "
             "use cta_group=1 with causal or window"
+        )
+
+
+def _check_pages(design: Design, problem: Problem) -> None:
+    page = problem.page_size
+    if design.kv_load == "tma":
+        if page not in (None, design.tile_n):
+            raise ValueError(
+                f"kv_load='tma' copies whole blocks, so a page must be one: page_size={page} is "
+                f"not tile_n={design.tile_n}; use kv_load='cp_async' or page_size={design.tile_n}"
+            )
+        return
+    if page is None:
+        raise ValueError(
+            "kv_load='cp_async' gathers rows by a page table and there is none; give the problem "
+            "a page_size, or use kv_load='tma'"
+        )
+    dims = (problem.head_dim, problem.dim_v)
+    padded = (design.head_dim_padded, design.head_dim_v_padded)
+    if dims != padded:
+        raise ValueError(
+            f"kv_load='cp_async' copies whole rows, so head dims {dims} must be multiples of 16, "
+            f"as {padded}; use those, or page_size={design.tile_n} and kv_load='tma'"
+        )
+    if design.scheduler == "dynamic":
+        raise ValueError(
+            "scheduler='dynamic' needs K and V by TMA: cluster launch control is switched off "
+            f"with kv_load='cp_async'; use single_tile, or page_size={design.tile_n}"
         )
 
 

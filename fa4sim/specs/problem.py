@@ -6,7 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fa4sim.specs.checks import finite, flag, one_of, quoted, whole, whole_between
@@ -37,13 +37,15 @@ class Problem:
     and ``seqlen_k`` are their number and maxima). Lengths of K/V that are not given are those of
     Q. ``sink`` adds a learnable logit per head, ``softcap`` bounds scores by
     ``softcap * tanh(s / softcap)``; 0 switches it off. ``softmax_scale`` is
-    ``head_dim ** -0.5`` if not given. ``num_splits`` cuts the keys of every work tile into so many
-    parts, whose partial results a second kernel combines: 1 never splits, 0 leaves the number to
-    the kernel's heuristic (:attr:`Design.num_splits` is what comes of it).
+    ``head_dim ** -0.5`` if not given. With a ``page_size`` K and V lie in pages of so many tokens,
+    (pages, page_size, kv_heads, head_dim), and a table of page numbers says for each sequence
+    which; without one they lie in one piece. ``num_splits`` cuts the keys of every work tile into
+    so many parts, whose partial results a second kernel combines: 1 never splits, 0 leaves the
+    number to the kernel's heuristic (:attr:`Design.num_splits` is what comes of it).
 
     Raises ``ValueError`` for anything the kernel would refuse, quoting it. The limits are those
-    of ``flash_attn/cute/interface.py``; what this version does not cover yet (paged KV by
-    ``page_size``, head dim 256; with arrays also FP8) is refused where it is asked for.
+    of ``flash_attn/cute/interface.py``; what this version does not cover (head dim 256; with arrays
+    also FP8) is refused where it is asked for.
 
     >>> Problem(batch=4, heads=16, seqlen_q=8192, seqlen_k=8192, head_dim=128).flops
     2199023255552
@@ -69,7 +71,7 @@ query heads, so use 4, 8, 12, … heads
     softmax_scale: float | None = None
     seqlens_q: tuple[int, ...] | None = None
     seqlens_k: tuple[int, ...] | None = None
-    page_size: int | None = field(default=None, repr=False)
+    page_size: int | None = None
     num_splits: int = 1
 
     def __post_init__(self) -> None:
@@ -86,7 +88,8 @@ query heads, so use 4, 8, 12, … heads
         self._check_scales(fill)
         why = "0 leaves it to the heuristic, 1 never splits, and no more than 256 are combined"
         fill("num_splits", whole_between("num_splits", self.num_splits, 0, MOST_SPLITS, why))
-        self._check_scope()
+        if self.page_size is not None:
+            fill("page_size", _count("page_size", self.page_size, 1))
 
     def _check_lengths(self, fill: Callable[[str, object], None]) -> None:
         for name in ("seqlens_q", "seqlens_k"):
@@ -205,13 +208,6 @@ query heads, so use 4, 8, 12, … heads
             fill("softmax_scale", finite("softmax_scale", self.softmax_scale))
             if self.softmax_scale <= 0:
                 raise ValueError(f"softmax_scale={self.softmax_scale} must be a positive number")
-
-    def _check_scope(self) -> None:
-        if self.page_size is not None:
-            raise ValueError(
-                f"page_size={quoted(self.page_size)}: paged KV is not covered yet; leave page_size "
-                "out (None), which simulates the same lengths with K and V in one piece"
-            )
 
     # -- what follows from the fields ----------------------------------------------------------
 

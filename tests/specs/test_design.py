@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa4sim.specs import B200, B300, Design, Problem
+from fa4sim.specs import B200, B300, H200, Design, Problem, design_for
 
 HEAD_DIMS = st.integers(1, 16).map(lambda i: 8 * i)
 
@@ -424,3 +424,64 @@ def test_what_is_changed_is_kept():
 def test_a_short_period_emulates_no_more_columns_than_it_has():
     assert chosen(changes={"exp2_period": 2}).exp2_emulated == 2
     assert chosen(changes={"exp2_period": 2, "exp2_emulated": 1}).exp2_emulated == 1
+
+
+# -- pages -------------------------------------------------------------------------------------
+
+
+def test_pages_of_a_block_come_by_tma_and_others_by_cp_async():
+    for page in (1, 8, 64, 127, 256):
+        assert chosen(page_size=page).kv_load == "cp_async"
+    assert chosen(page_size=128).kv_load == chosen().kv_load == "tma"
+    assert chosen(page_size=64, changes={"tile_n": 64}).kv_load == "tma"
+    assert chosen(page_size=128, changes={"tile_n": 64}).kv_load == "cp_async"
+    assert chosen(page_size=1).page_pointers == "transposed"
+
+
+@pytest.mark.parametrize(
+    "fields, registers",
+    [
+        ({}, (184, 64, 80)),
+        ({"causal": True}, (184, 64, 80)),
+        ({"head_dim": 64}, (184, 64, 80)),
+        ({"dtype": "e4m3"}, (184, 64, 80)),
+        ({"dtype": "e4m3", "head_dim": 64}, (152, 96, 112)),
+        ({"head_dim": 192, "head_dim_v": 128, "causal": True}, (184, 64, 80)),
+    ],
+)
+def test_load_warps_that_copy_row_by_row_get_more_registers(fields, registers):
+    design = chosen(**fields, seqlen_q=2048, page_size=16)
+    assert registers == (
+        design.registers_softmax, design.registers_correction, design.registers_other
+    )  # fmt: skip
+    whole = chosen(**fields, seqlen_q=2048, changes={"cta_group": 1})
+    pages = chosen(**fields, seqlen_q=2048, page_size=128, changes={"cta_group": 1})
+    assert pages == whole and design.kv_stages == whole.kv_stages
+    assert (design.exp2_period, design.exp2_first_fragment) == (
+        whole.exp2_period, whole.exp2_first_fragment
+    )  # fmt: skip
+
+
+def test_pairs_take_pages_of_128_and_no_others():
+    assert chosen(seqlen_q=2048, page_size=128).cta_group == 2
+    assert chosen(seqlen_q=2048, page_size=64).cta_group == 1
+    assert chosen(seqlen_q=2048, page_size=64, changes={"tile_n": 64}).cta_group == 1
+    with pytest.raises(ValueError, match="cta_group=2 needs K and V by TMA"):
+        chosen(seqlen_q=2048, page_size=64, changes={"cta_group": 2})
+
+
+@pytest.mark.parametrize(
+    "fields, changes, words",
+    [
+        ({}, {"kv_load": "cp_async"}, "there is none; give the problem a page_size"),
+        ({"page_size": 16}, {"kv_load": "tma"}, "page_size=16 is not tile_n=128"),
+        ({"page_size": 16, "head_dim": 72}, {}, r"head dims \(72, 72\) must be multiples of 16"),
+        ({"page_size": 16}, {"scheduler": "dynamic"}, "scheduler='dynamic' needs K and V by TMA"),
+        ({"page_size": 16}, {"page_pointers": "fast"}, "must be one of transposed, naive"),
+    ],
+)
+def test_what_pages_cannot_be_combined_with(fields, changes, words):
+    with pytest.raises(ValueError, match=words):
+        chosen(**fields, changes=changes)
+    with pytest.raises(ValueError, match="K and V are modelled in one piece"):
+        design_for(Problem(page_size=128), H200)

@@ -296,17 +296,20 @@ def test_a_window_with_nothing_to_look_at_is_no_mistake():
     assert Problem(seqlens_q=(0, 4), seqlens_k=(7, 0), window=(3, 0)).flops == 0
 
 
-def test_what_is_not_covered_yet_says_so():
-    assert "leave page_size out" in refused("page_size=16: paged KV is not covered", page_size=16)
-    assert Problem(page_size=None) == Problem()
-
-
 def test_splits_are_0_to_256():
     assert [Problem(num_splits=n).num_splits for n in (0, 1, 256)] == [0, 1, 256]
     for wrong in (-1, 257, 10**400):
         refused("must be 0 to 256: 0 leaves it to the heuristic, 1 never splits", num_splits=wrong)
     for wrong in (True, None, "4", 1.5):
         refused(f"num_splits={wrong!r} must be a whole number", num_splits=wrong)
+
+
+def test_a_page_has_one_token_or_more():
+    assert Problem(page_size=np.int64(16)).page_size == 16 and Problem().page_size is None
+    for wrong in (0, -16):
+        refused(f"page_size={wrong} must be at least 1", page_size=wrong)
+    refused("page_size=1.5 must be a whole number", page_size=1.5)
+    refused(f"page_size={2**31} must be at most", page_size=2**31)
 
 
 # -- lengths from a file -----------------------------------------------------------------------

@@ -49,6 +49,8 @@ WHOLE = (
 FLAGS = ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early")
 WORDS = {
     "q_load": "tma, cp_async",
+    "kv_load": "tma, cp_async",
+    "page_pointers": "transposed, naive",
     "epilogue": "tma, correction",
     "scheduler": ", ".join(SCHEDULERS),
 }

@@ -36,6 +36,8 @@ def build_cluster(
     fetch: Callable[[], WorkTile | None] = lambda: None,
 ) -> Cluster:
     """A cluster with all its warps started, ready for ``core.run()``."""
+    if design.kv_load != "tma":
+        raise ValueError(f"kv_load={design.kv_load!r} is not simulated yet; use pages of a block")
     cluster = Cluster(
         core, problem, design, machine, tiles, around, first_sm, first_cta, seed, data
     )
