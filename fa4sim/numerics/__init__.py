@@ -7,14 +7,19 @@ module          idea
 ==============  =====================================================================
 ``attention``   the definition, in float64
 ``masks``       a mask is two limits per row; which key blocks a tile visits
-``formats``     bf16 and fp16 values inside float32 arrays
+``formats``     bf16, fp16 and 8-bit values inside float32 arrays
+``fp8``         the two 8-bit formats
 ``fma``         a fused multiply-add from float64
 ``mufu``        the special-function unit, reproducibly
 ``exp2``        2**x by polynomial, and which columns use it
-``mma``         the two matrix products, in k-steps of 16
+``mma``         the two matrix products, in k-steps of 16 or 32
 ``steps``       one function per operation of a softmax step
 ``blockwise``   the loop over key blocks that puts them together
 ``rescale``     what the rescale threshold saves, measured
+``splits``      which key blocks each split gets, and how many splits there are
+``combining``   from the partial results of splits to that of the whole
+``paged``       keys in pages, and the table that finds them
+``packing``     the query heads of a group in one tile of rows
 ==============  =====================================================================
 
 Imports NumPy and nothing else. ``inputs`` states the array layouts.
@@ -22,6 +27,7 @@ Imports NumPy and nothing else. ``inputs`` states the array layouts.
 
 from fa4sim.numerics.attention import attention_float64
 from fa4sim.numerics.blockwise import RescaleStats, attention_blockwise
+from fa4sim.numerics.combining import combine, combine_float64
 from fa4sim.numerics.exp2 import (
     COEFFICIENTS,
     ErrorRow,
@@ -33,10 +39,13 @@ from fa4sim.numerics.exp2 import (
 from fa4sim.numerics.fma import fma32
 from fa4sim.numerics.formats import (
     EPSILON,
+    FP8_DTYPES,
     LARGEST,
+    from_bits8,
     from_bits16,
     is_representable,
     round_to,
+    to_bits8,
     to_bits16,
 )
 from fa4sim.numerics.inputs import Sizes, check_inputs
@@ -48,13 +57,29 @@ from fa4sim.numerics.masks import (
     resolve_window,
     row_limits,
 )
-from fa4sim.numerics.mma import K_STEP, mma_pv_steps, mma_qk, mma_qk_steps
+from fa4sim.numerics.mma import (
+    K_STEP,
+    K_STEP_FP8,
+    k_step_of,
+    mma_pv_steps,
+    mma_qk,
+    mma_qk_steps,
+)
 from fa4sim.numerics.mufu import ex2_mufu, lg2_mufu, rcp_mufu, tanh_mufu
+from fa4sim.numerics.packing import pack_heads, pack_lse, unpack_heads, unpack_lse
+from fa4sim.numerics.paged import check_page_table, gather_pages, scatter_pages
 from fa4sim.numerics.rescale import (
     DISTRIBUTIONS,
     RescaleRow,
     format_rescales,
     measure_rescales,
+)
+from fa4sim.numerics.splits import (
+    HEURISTIC_MOST_SPLITS,
+    MOST_SPLITS,
+    choose_num_splits,
+    num_splits_heuristic,
+    split_range,
 )
 from fa4sim.numerics.steps import (
     apply_mask,
@@ -74,8 +99,12 @@ __all__ = [
     "COEFFICIENTS",
     "DISTRIBUTIONS",
     "EPSILON",
+    "FP8_DTYPES",
+    "HEURISTIC_MOST_SPLITS",
     "K_STEP",
+    "K_STEP_FP8",
     "LARGEST",
+    "MOST_SPLITS",
     "BlockStep",
     "ErrorRow",
     "RescaleRow",
@@ -87,6 +116,10 @@ __all__ = [
     "block_range",
     "block_steps",
     "check_inputs",
+    "check_page_table",
+    "choose_num_splits",
+    "combine",
+    "combine_float64",
     "emulated_columns",
     "ex2_mixed",
     "ex2_mufu",
@@ -95,8 +128,11 @@ __all__ = [
     "finalize",
     "fma32",
     "format_rescales",
+    "from_bits8",
     "from_bits16",
+    "gather_pages",
     "is_representable",
+    "k_step_of",
     "keep_or_rescale",
     "lg2_mufu",
     "mask_matrix",
@@ -105,6 +141,9 @@ __all__ = [
     "mma_qk",
     "mma_qk_steps",
     "normalize_output",
+    "num_splits_heuristic",
+    "pack_heads",
+    "pack_lse",
     "polynomial_error_table",
     "rcp_mufu",
     "rescale_needed",
@@ -115,7 +154,12 @@ __all__ = [
     "row_max_4chains",
     "row_sum_4chains",
     "scale_subtract",
+    "scatter_pages",
     "score_mod_softcap",
+    "split_range",
     "tanh_mufu",
+    "to_bits8",
     "to_bits16",
+    "unpack_heads",
+    "unpack_lse",
 ]

@@ -1,12 +1,14 @@
-"""Number formats: what fits in 16 bits, and how a float32 is rounded to fit.
+"""Number formats: what fits in 16 or 8 bits, and how a float32 is rounded to fit.
 
 Every array in this package is a float32 array. "A bf16 array" means a float32 array whose values
 all happen to be representable in bfloat16; nothing else changes hands, so NumPy needs no bfloat16
-type. The two 16-bit formats split their bits differently:
+type. The formats split their bits differently:
 
 =====  ====  ========  ========  =============  ==============
 name   sign  exponent  fraction  spacing at 1   largest finite
 =====  ====  ========  ========  =============  ==============
+e4m3   1     4         3         2**-3          448
+e5m2   1     5         2         2**-2          57344
 bf16   1     8         7         2**-7          3.39e38
 fp16   1     5         10        2**-10         65504
 fp32   1     8         23        2**-23         3.40e38
@@ -14,10 +16,12 @@ fp32   1     8         23        2**-23         3.40e38
 
 bf16 is the upper half of a float32, so rounding to it is integer arithmetic on the bits: add just
 under half of the lower 16 bits, plus one if the kept half is odd, and cut. A carry runs into the
-exponent by itself, which is also how the largest values become infinity.
+exponent by itself, which is also how the largest values become infinity. The two 8-bit formats are
+in :mod:`fa4sim.numerics.fp8`.
 
 The kernel rounds with ``cvt.rn.bf16x2.f32`` and ``cvt.rn.f16x2.f32`` (PTX ISA, "cvt"): to nearest,
-ties to even, subnormals kept, overflow to infinity, NaN to the canonical 0x7fff.
+ties to even, subnormals kept, overflow to infinity, NaN to the canonical 0x7fff. To 8 bits it
+rounds with ``cvt.rn.satfinite``, whose overflow is the largest finite value.
 """
 
 from __future__ import annotations
@@ -27,19 +31,28 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-DType = Literal["bf16", "fp16", "fp32"]
+from fa4sim.numerics import fp8
+
+DType = Literal["bf16", "fp16", "fp32", "e4m3", "e5m2"]
 Float32Array: TypeAlias = NDArray[np.float32]
 Float64Array: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.int64]
 
-EPSILON: dict[str, float] = {"bf16": 2.0**-7, "fp16": 2.0**-10, "fp32": 2.0**-23}
+FP8_DTYPES = tuple(fp8.FORMATS)
+"""Names of the 8-bit formats."""
+
+EPSILON: dict[str, float] = {
+    **{"bf16": 2.0**-7, "fp16": 2.0**-10, "fp32": 2.0**-23},
+    **{name: 2.0**-form.fraction for name, form in fp8.FORMATS.items()},
+}
 """Spacing of the format's values just above 1 (twice the largest relative rounding error)."""
 
 LARGEST: dict[str, float] = {
     "bf16": (2.0 - 2.0**-7) * 2.0**127,
     "fp16": 65504.0,
     "fp32": (2.0 - 2.0**-23) * 2.0**127,
+    **{name: form.largest for name, form in fp8.FORMATS.items()},
 }
 """Largest finite value of the format."""
 
@@ -53,12 +66,12 @@ def check_dtype(dtype: str) -> None:
         dtype: format name.
 
     Raises:
-        ValueError: ``dtype`` is not "bf16", "fp16" or "fp32".
+        ValueError: ``dtype`` is not one of those in :data:`DType`.
 
     >>> check_dtype("fp8")
     Traceback (most recent call last):
         ...
-    ValueError: dtype 'fp8' is not known; use one of 'bf16', 'fp16', 'fp32'
+    ValueError: dtype 'fp8' is not known; use one of 'bf16', 'fp16', 'fp32', 'e4m3', 'e5m2'
     """
     if dtype not in get_args(DType):
         known = ", ".join(repr(name) for name in get_args(DType))
@@ -94,15 +107,16 @@ def round_to(x: Float32Array, dtype: str) -> Float32Array:
 
     Args:
         x: float32 array, any shape.
-        dtype: "bf16", "fp16" or "fp32" (a plain copy).
+        dtype: "bf16", "fp16", "e4m3", "e5m2" or "fp32" (a plain copy).
 
     Returns:
-        float32 array of the same shape whose values are representable in ``dtype``.
+        float32 array of the same shape whose values are representable in ``dtype``. What is too
+        large becomes infinity in 16 bits and the largest finite value in 8.
 
     Raises:
         ValueError: ``x`` is not float32, or ``dtype`` is not known.
 
-    Source: PTX ISA, ``cvt.rn``.
+    Source: PTX ISA, ``cvt.rn``, for 8 bits ``cvt.rn.satfinite``.
 
     >>> x = np.array([1.00390625, 1.01171875, 7e4, -1e-50], dtype=np.float32)
     >>> round_to(x, "bf16")  # the first two lie halfway between neighbours
@@ -110,11 +124,15 @@ def round_to(x: Float32Array, dtype: str) -> Float32Array:
           dtype=float32)
     >>> round_to(x, "fp16")
     array([ 1.0039062,  1.0117188,        inf, -0.       ], dtype=float32)
+    >>> round_to(x, "e4m3")
+    array([  1.,   1., 448.,  -0.], dtype=float32)
     """
     check_dtype(dtype)
     x = check_float32(x, "x")
     if dtype == "fp32":
         return x.copy()
+    if dtype in fp8.FORMATS:
+        return fp8.round8(x, fp8.FORMATS[dtype])
     return from_bits16(to_bits16(x, dtype), dtype)
 
 
@@ -179,12 +197,57 @@ def from_bits16(bits: NDArray[np.uint16], dtype: str) -> Float32Array:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
+def to_bits8(x: Float32Array, dtype: str) -> NDArray[np.uint8]:
+    """Round float32 values to an 8-bit format and return its bit patterns.
+
+    Args:
+        x: float32 array, any shape.
+        dtype: "e4m3" or "e5m2".
+
+    Returns:
+        uint8 array of the same shape.
+
+    Raises:
+        ValueError: ``x`` is not float32, or ``dtype`` is not an 8-bit format.
+
+    Source: PTX ISA, ``cvt.rn.satfinite`` (NaN becomes 0x7f, infinities the largest finite value).
+
+    >>> [hex(b) for b in to_bits8(np.array([1, -2, 1e9, np.nan], dtype=np.float32), "e4m3")]
+    ['0x38', '0xc0', '0x7e', '0x7f']
+    """
+    return fp8.encode(check_float32(x, "x"), _format8(dtype))
+
+
+def from_bits8(bits: NDArray[np.uint8], dtype: str) -> Float32Array:
+    """Return the float32 values that 8-bit patterns stand for (always exact).
+
+    Args:
+        bits: uint8 array, any shape.
+        dtype: "e4m3" (0x7f and 0xff are NaN, there is no infinity) or "e5m2" (as IEEE 754).
+
+    Returns:
+        float32 array of the same shape.
+
+    Raises:
+        ValueError: ``bits`` is not uint8, or ``dtype`` is not an 8-bit format.
+
+    >>> from_bits8(np.array([0x01, 0x38, 0x7E, 0x7F], dtype=np.uint8), "e4m3")
+    array([1.953125e-03, 1.000000e+00, 4.480000e+02,          nan],
+          dtype=float32)
+    """
+    form = _format8(dtype)
+    bits = np.asarray(bits)
+    if bits.dtype != np.uint8:
+        raise ValueError(f"bits has dtype {bits.dtype}, but uint8 is needed")
+    return fp8.decode(bits, form)
+
+
 def is_representable(x: Float32Array, dtype: str) -> bool:
     """Say whether every value of a float32 array fits a format without rounding.
 
     Args:
-        x: float32 array, any shape. NaN counts as representable.
-        dtype: "bf16", "fp16" or "fp32".
+        x: float32 array, any shape. NaN counts as representable, in e5m2 infinity too.
+        dtype: "bf16", "fp16", "fp32", "e4m3" or "e5m2".
 
     Raises:
         ValueError: ``x`` is not float32, or ``dtype`` is not known.
@@ -195,10 +258,19 @@ def is_representable(x: Float32Array, dtype: str) -> bool:
     False
     """
     rounded = round_to(x, dtype)
+    if dtype == "e5m2":
+        rounded = np.where(np.isinf(x), x, rounded)
     return bool(np.array_equal(rounded, x, equal_nan=True))
 
 
 def _check_16bit(dtype: str) -> None:
     check_dtype(dtype)
-    if dtype == "fp32":
-        raise ValueError("dtype 'fp32' is not a 16-bit format; use 'bf16' or 'fp16'")
+    if dtype not in ("bf16", "fp16"):
+        raise ValueError(f"dtype {dtype!r} is not a 16-bit format; use 'bf16' or 'fp16'")
+
+
+def _format8(dtype: str) -> fp8.Format8:
+    check_dtype(dtype)
+    if dtype not in fp8.FORMATS:
+        raise ValueError(f"dtype {dtype!r} is not an 8-bit format; use 'e4m3' or 'e5m2'")
+    return fp8.FORMATS[dtype]

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fa4sim.numerics.formats import BoolArray, IntArray
+from fa4sim.numerics.splits import split_range
 
 Window: TypeAlias = tuple[int | None, int | None]
 
@@ -173,6 +174,8 @@ def block_range(
     causal: bool = False,
     window: Window | None = None,
     ratio: int = 1,
+    split: int = 0,
+    num_splits: int = 1,
 ) -> tuple[int, int]:
     """Return (n_min, n_max): the tile visits key blocks n_max - 1 down to n_min.
 
@@ -188,6 +191,7 @@ def block_range(
         seqlen_q, seqlen_k: lengths in tokens.
         causal, window: the mask, see :func:`resolve_window`.
         ratio: query heads per key head if rows are packed.
+        split, num_splits: which part of the range, see :func:`~fa4sim.numerics.split_range`.
 
     Raises:
         ValueError: a size is out of range or the window is malformed.
@@ -208,7 +212,7 @@ def block_range(
         n_max = min(n_max, _ceil_div(end + window_right, tile_n))
     if window_left is not None:
         n_min = max((first - window_left) // tile_n, 0)
-    return n_min, n_max
+    return split_range(n_min, n_max, split, num_splits)
 
 
 def block_steps(
@@ -220,19 +224,22 @@ def block_steps(
     causal: bool = False,
     window: Window | None = None,
     ratio: int = 1,
+    split: int = 0,
+    num_splits: int = 1,
 ) -> list[BlockStep]:
     """Return a tile's steps in processing order, each with its kind of masking.
 
     A tile without blocks still runs one step, at block n_max - 1. If that is negative the loads lie
     outside the tensors and bring zeros, and the mask, which takes the block for number 0, removes
-    every score.
+    every score. A *split* without blocks runs none.
 
     Args:
-        m_block, tile_rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio: as
+        m_block, tile_rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio, split, num_splits: as
             :func:`block_range`.
 
     Returns:
-        At least one :class:`BlockStep`; the kinds are listed at the head of this module.
+        :class:`BlockStep` objects, at least one without splits; the kinds are listed at the head of
+        this module.
 
     Raises:
         ValueError: as :func:`block_range`.
@@ -246,9 +253,10 @@ def block_steps(
     1 none
     0 none
     """
-    n_min, n_max = block_range(
-        m_block, tile_rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio
-    )
+    mask = (seqlen_q, seqlen_k, causal, window, ratio)
+    n_min, n_max = block_range(m_block, tile_rows, tile_n, *mask, split, num_splits)
+    if num_splits > 1 and n_min >= n_max:
+        return []
     window_left, window_right = resolve_window(causal, window)
     first, end = _tile_positions(m_block, tile_rows, seqlen_q, seqlen_k, ratio)
     right_edge = n_max  # blocks from here up may be cut by a right limit
