@@ -26,7 +26,7 @@ LIGHT   := $(if $(wildcard $(VENV)/full),$(VENV)/full,$(VENV)/light)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-rest official check lint types format notebooks lab bench \
-        pins clean distclean new-venv
+        docs site pins clean distclean new-venv
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' \
@@ -70,6 +70,13 @@ notebooks: $(VENV)/full ## execute every notebook
 
 lab: $(VENV)/lab ## open the notebooks in JupyterLab
 	$(PY) -m jupyterlab --notebook-dir notebooks
+
+docs: $(VENV)/full ## build the site in build/site/html: notebooks executed, warnings are errors, links checked
+	$(PY) docs/site/build.py
+	$(PY) docs/site/check.py
+
+site: docs ## build the site and serve it at http://localhost:8000
+	$(PY) -m http.server --bind localhost --directory build/site/html 8000
 
 bench: $(VENV)/full ## measure speed and write docs/benchmarks.md
 	$(PY) -m benchmarks.run

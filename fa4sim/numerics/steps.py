@@ -159,8 +159,8 @@ def keep_or_rescale(
 
     Returns:
         m_new: float32 (m,), the maximum in use from now on; -inf if nothing was seen yet.
-        acc_scale: float32 (m,), multiplies O and the row sum: 2**((m_old - m_new) * scale_log2), or
-            1 if kept, or 0 in the first block.
+        acc_scale: float32 (m,), multiplies O and the row sum: 1 if kept, 0 in the first block,
+        else ``2**((m_old - m_new) * scale_log2)``.
         m_safe: float32 (m,), m_new with -inf replaced by 0, for :func:`scale_subtract`.
 
     Source: flash_attn/cute/softmax.py, ``update_row_max``; arXiv 2603.05451, section 3.

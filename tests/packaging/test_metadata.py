@@ -43,7 +43,7 @@ def test_every_requirement_of_the_core_has_a_lower_bound_and_no_upper_one():
 
 def test_the_extras_are_those_documented():
     assert set(PROJECT["optional-dependencies"]) == {
-        "cli", "viz", "notebooks", "kernel", "official", "dev"
+        "cli", "viz", "notebooks", "kernel", "official", "docs", "dev"
     }  # fmt: skip
 
 

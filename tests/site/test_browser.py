@@ -1,0 +1,83 @@
+"""The site in a browser, from files, without any server or network."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site with its notebooks unexecuted, which is quick; `make docs` executes them."""
+    build = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(ROOT / "docs/site/build.py"), "--no-run", "--to", str(build)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return build / "html"
+
+
+@pytest.fixture
+def opened(chromium, site, tmp_path):
+    """A page as the browser has it after its scripts have run, and what it complained of."""
+
+    def open_page(page: str, *options: str) -> tuple[str, str]:
+        result = subprocess.run(
+            [
+                *(chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+                *("--enable-logging=stderr", "--virtual-time-budget=8000"),
+                *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path}"),
+                *(*options, (site / page.split("?")[0]).as_uri() + page[len(page.split("?")[0]) :]),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )  # fmt: skip
+        assert result.returncode == 0
+        complaints = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+        return result.stdout, "\n".join(complaints)
+
+    return open_page
+
+
+@pytest.mark.parametrize(
+    "page, words",
+    [
+        ("index.html", "Understand, see and check FlashAttention-4"),
+        ("notebooks/01_life_of_a_tile.html", "The life of a tile"),
+        ("docs/validation/b200.html", "Simulated against published"),
+        ("reference/fa4sim.html", "simulate("),
+        ("reference/command-fa4kernel.html", "--schedule"),
+    ],
+)
+def test_pages_open_without_complaint(opened, page, words):
+    dom, complaints = opened(page)
+    assert words in re.sub(r"<[^>]+>", "", dom)
+    assert not complaints
+
+
+def test_search_works_without_a_network(opened):
+    dom, _ = opened("search.html?q=transaction")  # from files it can't fetch excerpts, and says so
+    assert "glossary.html" in dom.split('id="search-results"')[1]
+
+
+@pytest.mark.parametrize("page", ["index.html", "docs/validation/b200.html", "docs/faq.html"])
+def test_a_phone_needs_no_sideways_scrolling(opened, site, page):
+    width = 400
+    probe = site / page.replace(".html", "-probe.html")
+    text = (site / page).read_text(encoding="utf-8")
+    script = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script>"
+    probe.write_text(text.replace("</body>", script + "</body>"), encoding="utf-8")
+    frame = site / "frame.html"
+    frame.write_text(
+        f'<iframe id="f" width="{width}" height="800" src="{probe.relative_to(site)}"></iframe>'
+        "<script>onload = () => document.title = "
+        "'wide ' + f.contentDocument.documentElement.scrollWidth</script>"
+    )
+    dom, _ = opened("frame.html", "--allow-file-access-from-files")
+    probe.unlink()
+    assert int(re.search(r"<title>wide (\d+)", dom).group(1)) <= width
