@@ -19,9 +19,9 @@ from fa4kernel.emulator.errors import EmulationError
 from fa4sim.cli import options
 from fa4sim.cli.describe import design_words, problem_words, setup_facts
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
-from fa4sim.cli.fields import Settings
 from fa4sim.cli.output import Steps, print_json, say, write_whole
 from fa4sim.specs import Design
+from fa4sim.specs.fields import Settings
 
 #: A cross-check computes every score, and emulates every CTA.
 SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}

@@ -13,13 +13,14 @@ import click
 from fa4sim.cli import options
 from fa4sim.cli.describe import design_words, problem_words, together
 from fa4sim.cli.errors import BadInput, hazardous, refusals
-from fa4sim.cli.fields import MACHINE, Settings
+from fa4sim.cli.fields import settings_of
 from fa4sim.cli.literals import assignments, literal
-from fa4sim.cli.options import Setup
 from fa4sim.cli.output import print_json, progress, say, table
 from fa4sim.cli.run import run_facts
 from fa4sim.report import Report
 from fa4sim.simulate import Run, simulate
+from fa4sim.specs.fields import MACHINE, Settings
+from fa4sim.specs.setup import Setup
 
 #: Waits that take less of a role's life than this on both sides are left out.
 LEAST_SHARE = 0.02
@@ -78,7 +79,7 @@ def compare(
     """
     request = options.Request.of(given)
     sides = [
-        request.with_settings(settings_of(texts), machine).build()
+        request.with_settings(settings_in(texts), machine).build()
         for texts, machine in ((set_a, machine_a), (set_b, machine_b))
     ]
     changed = changes(*sides)
@@ -110,9 +111,9 @@ def compare(
         print_json(facts)
 
 
-def settings_of(texts: Sequence[str]) -> Settings:
+def settings_in(texts: Sequence[str]) -> Settings:
     """``name=value`` texts as settings."""
-    return Settings.of({name: literal(name, text) for name, text in assignments(texts).items()})
+    return settings_of({name: literal(name, text) for name, text in assignments(texts).items()})
 
 
 def changes(a: Setup, b: Setup) -> dict[str, tuple[Any, Any]]:

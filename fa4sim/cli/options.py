@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ import click
 
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.faults import parse_faults
-from fa4sim.cli.fields import Settings
+from fa4sim.cli.fields import settings_of
 from fa4sim.cli.literals import assignments, literal
-from fa4sim.specs import AnyDesign, Machine, Problem, as_window, design_for, machine_named
+from fa4sim.specs import Problem, as_window, machine_named
+from fa4sim.specs.fields import Settings
+from fa4sim.specs.setup import Setup as Setup
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -132,15 +135,6 @@ def _together(options: Sequence[Callable[[Any], Any]]) -> Callable[[Command], Co
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What a command runs: a problem, a design and a machine."""
-
-    problem: Problem
-    design: AnyDesign
-    machine: Machine
-
-
-@dataclass(frozen=True)
 class Request:
     """What the options ask for, before it is put together: a machine's name and settings.
 
@@ -161,7 +155,7 @@ class Request:
         return cls(
             given.get("machine", "b200"),
             problem_settings(given),
-            Settings.of(values),
+            settings_of(values),
             defaults,
             tuple(given.get("faults") or ()),
         )
@@ -179,22 +173,14 @@ class Request:
         Raises a usage failure with the message of whoever refuses.
         """
         self._check_not_twice()
-        values = {**self.fixed.problem, **self.settings.problem}
-        by_sequence = any(values.get(name) is not None for name in ("seqlens_q", "seqlens_k"))
-        for name, value in self.defaults.items():
-            if by_sequence and name in ("batch", *_FROM_FILE):
-                continue
-            values.setdefault(name, value)
+        settings = self.settings.over(self.fixed)
         with refusals():
-            machine = machine_named(self.machine)
-            if self.settings.machine:
-                machine = machine.with_constants(**self.settings.machine)
-            problem = Problem(**values)
-            design = design_for(problem, machine, **self.settings.design)
+            setup = Setup.of(machine_named(self.machine), settings, self.defaults)
             if self.faults:
-                faults = parse_faults(self.faults, design)
-                design = design.replace(problem, machine, faults=faults)
-        return Setup(problem, design, machine)
+                faults = parse_faults(self.faults, setup.design)
+                design = setup.design.replace(setup.problem, setup.machine, faults=faults)
+                setup = dataclasses.replace(setup, design=design)
+        return setup
 
     def _check_not_twice(self) -> None:
         for name, value in self.settings.problem.items():

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import numpy as np
 
 from fa4sim.cli.errors import BadInput
+from fa4sim.files import json_text as json_text
+from fa4sim.files import plain as plain
+from fa4sim.files import write_whole as write_whole
 from fa4sim.specs.checks import quoted
 
-#: Version of every JSON object the commands print.
-SCHEMA = 1
-
 T = TypeVar("T")
-
-
-def plain(value: object) -> Any:
-    """``value`` as JSON can hold it: NumPy scalars as numbers, NaN and infinities as null.
-
-    >>> plain({"a": float("inf"), "b": (1, np.float32(0.5))})
-    {'a': None, 'b': [1, 0.5]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset | range):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int):
-        return value
-    return str(value)
-
-
-def json_text(facts: Mapping[str, Any]) -> str:
-    """One JSON object with its ``schema`` first."""
-    whole = {"schema": SCHEMA, **facts}
-    return json.dumps(plain(whole), indent=2, allow_nan=False)
 
 
 def print_json(facts: Mapping[str, Any]) -> None:
@@ -151,16 +121,3 @@ def check_target(path: str, endings: Sequence[str]) -> Path:
 def one_of(words: Sequence[str]) -> str:
     """``".png, .svg or .pftrace"``."""
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-
-
-def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """Have ``write`` fill a file beside ``target``, then put it in its place.
-
-    ``target`` appears complete or not at all, also when the command is stopped half-way.
-    """
-    beside = target.with_name(f".fa4sim-{os.getpid()}-{os.urandom(4).hex()}{target.suffix}")
-    try:
-        write(beside)
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)

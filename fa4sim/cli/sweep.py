@@ -2,61 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from fa4sim.cli import options
-from fa4sim.cli.describe import problem_words, report_facts
-from fa4sim.cli.errors import BadInput, Failure, PipelineBroken, refusals
-from fa4sim.cli.fields import Settings, typed
+from fa4sim.cli.describe import problem_words
+from fa4sim.cli.errors import BadInput, PipelineBroken, missing_extra, refusals
+from fa4sim.cli.fields import refuse_faults
 from fa4sim.cli.literals import assignments, several
-from fa4sim.cli.options import Request, Setup
-from fa4sim.cli.output import (
-    check_target,
-    json_text,
-    print_json,
-    progress,
-    say,
-    table,
-    write_whole,
-)
-from fa4sim.engine.errors import Deadlock
-from fa4sim.report import Report
-from fa4sim.simulate import simulate
-
-MOST_ROWS = 10_000
-ENDINGS = (".csv", ".json")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One variant: its settings, and its report or why there is none.
-
-    ``status`` is ``ok``, ``refused`` (the design does not fit), ``deadlock`` or ``hazard``.
-    """
-
-    settings: Mapping[str, Any]
-    status: str
-    reason: str = ""
-    report: Report | None = None
-
-    def facts(self) -> dict[str, Any]:
-        """As plain data, without the waits."""
-        figures: dict[str, Any] = {}
-        if self.report is not None:
-            figures = report_facts(self.report)
-            del figures["waits"]
-        return {
-            "settings": dict(self.settings), "status": self.status,
-            "reason": self.reason or None, **figures,
-        }  # fmt: skip
+from fa4sim.cli.options import Request
+from fa4sim.cli.output import Steps, check_target, note, print_json, say, table
+from fa4sim.specs.setup import Setup
+from fa4sim.sweeps import Grid, Row, best_of
+from fa4sim.sweeps import sweep as run_sweep
+from fa4sim.sweeps.files import ENDINGS, check_output
+from fa4sim.sweeps.journal import journal_of
+from fa4sim.sweeps.rows import sweep_facts
 
 
 @click.command(
@@ -65,7 +28,8 @@ class Row:
         "fa4sim sweep --set exp2_period=0,10,16,32 --set exp2_first_fragment=0,1 -o split.csv",
         "fa4sim sweep --causal --set seqlen_q=1024,4096,16384",
         "fa4sim sweep --set kv_stages=2:10:2 --set cta_group=2 --json",
-        "fa4sim sweep --set machine.clock_hz=1.6e9,1.85e9",
+        "fa4sim sweep --set machine=b200,b300 --set machine.clock_hz=1.6e9,1.85e9",
+        "fa4sim sweep --set seqlen_q=1024:16384:1024 -o lengths.parquet --dask tcp://host:8786",
     )
 )
 @options.problem_options()
@@ -76,15 +40,29 @@ class Row:
     multiple=True,
     required=True,
     metavar="NAME=VALUES",
-    help="Values of a field of the design or of the problem, or of machine.CONSTANT: low:high "
-    "(both included), low:high:step, or a,b,c. Repeat for a grid.",
+    help="Values of a field of the design or of the problem, of machine.CONSTANT or of machine: "
+    "low:high (both included), low:high:step, or a,b,c. Repeat for a grid.",
 )
 @options.seed_option()
-@click.option("-o", "--output", metavar="FILE", help="Write the rows too, as .csv or .json.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the rows too, as .csv, .json or .parquet."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. [default: one per core]"
+)
+@click.option(
+    "--dask",
+    "cluster",
+    metavar="ADDRESS",
+    help="Run on the Dask cluster whose scheduler has this address, as tcp://host:8786.",
+)
+@click.option("--restart", is_flag=True, help="Throw away what a stopped sweep has left.")
 @options.json_option()
+@click.pass_context
 def sweep(
-    as_json: bool, seed: int, settings: tuple[str, ...], output: str | None, **given: Any
-) -> None:
+    context: click.Context, /, as_json: bool, seed: int, settings: tuple[str, ...],
+    output: str | None, jobs: int | None, cluster: str | None, restart: bool, **given: Any,
+) -> None:  # fmt: skip
     """Run many variants and print one row for each.
 
     --set gives values; every combination of them is a variant.
@@ -92,27 +70,35 @@ def sweep(
     A variant is the design the kernel would choose with these values changed. A design that does
     not fit (shared memory, registers, ...) is a row with the reason; if none fits, nothing runs.
     A row that deadlocks or breaks a rule is marked, and the exit code is then 3.
+
+    With -o FILE, finished variants are kept in FILE.journal until FILE is written. The same
+    command goes on from there, however it was stopped; a changed one is refused.
     """
+    grid = grid_of(Request.of(given), settings, context)
     target = None if output is None else check_target(output, ENDINGS)
-    request = Request.of(given)
-    values = swept_values(settings)
-    check_count(values)
-    planned = list(plan(request, values))
-    check_some_fit(planned)
-    with progress(planned, f"simulating {len(planned)}") as bar:
-        rows = [simulate_row(point, setup, seed) for point, setup in bar]
-    best = best_of(rows)
-    facts = {
-        "swept": {name: list(some) for name, some in values.items()},
-        "rows": [row.facts() for row in rows],
-        "best": None if best is None else best.facts(),
-    }
-    if target is not None:
-        with refusals():
-            write_whole(target, lambda path: write_rows(path, facts, rows))
+    try:
+        with Steps(f"simulating {len(grid)}") as steps, refusals():
+            if target is not None:
+                check_output(target)
+            rows = run_sweep(
+                grid, output=target, jobs=jobs, cluster=cluster, restart=restart, seed=seed,
+                progress=steps, note=note,
+            )  # fmt: skip
+    except ImportError as error:
+        what = "--dask" if cluster is not None else "a .parquet file"
+        raise missing_extra(error, "sweep", what) from None
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if target is not None and journal_of(target).exists():
+            note(
+                f"What is finished is in {journal_of(target)}; the same command goes on from there."
+            )
+        if isinstance(error, KeyboardInterrupt) or error.__cause__ is not None:
+            raise
+        raise BadInput(str(error)) from None
+    facts = sweep_facts(grid, rows)
     if not as_json:
-        setups = [setup for _, setup in planned if isinstance(setup, Setup)]
-        say(words(rows, setups, best))
+        setups = [point.setup for point in grid.points() if point.setup is not None]
+        say(words(rows, setups, best_of(rows)))
         if target is not None:
             say(f"wrote {target}")
     broken = [row for row in rows if row.status in ("deadlock", "hazard")]
@@ -126,67 +112,21 @@ def sweep(
         print_json(facts)
 
 
-def swept_values(texts: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Values by field. Raises a usage failure for a wrong type, before anything is run."""
-    listed = {name: several(name, text) for name, text in assignments(texts).items()}
-    check_count(listed)
-    return {name: [typed(name, value) for value in some] for name, some in listed.items()}
-
-
-def check_count(values: Mapping[str, Sequence[Any]]) -> None:
-    """Raise a usage failure for a grid that would take forever."""
-    count = math.prod(len(some) for some in values.values())
-    if count > MOST_ROWS:
-        sizes = " x ".join(f"{name}: {len(some):,}" for name, some in values.items())
+def grid_of(request: Request, texts: Sequence[str], context: click.Context) -> Grid:
+    """The grid that the options spell out. Raises a usage failure, before anything is run."""
+    written = assignments(texts)
+    refuse_faults(written)
+    axes = {name: several(name, text) for name, text in written.items()}
+    if "machine" in axes and context.get_parameter_source("machine") is not _DEFAULT:
         raise BadInput(
-            f"this grid has {count:,} variants ({sizes}); at most {MOST_ROWS:,} are run, so give "
-            "fewer values or a larger step"
+            f"machine is given twice: by its own option ({request.machine!r}) and by --set"
         )
+    defaults = {name: value for name, value in request.defaults.items() if name not in axes}
+    with refusals():
+        return Grid(axes, request.fixed.problem, request.machine, defaults)
 
 
-def plan(
-    request: Request, values: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[dict[str, Any], Setup | Failure]]:
-    """Every combination, put together or refused."""
-    for combination in itertools.product(*values.values()):
-        point = dict(zip(values, combination, strict=True))
-        try:
-            setup = request.with_settings(Settings.of(point)).build()
-            yield point, setup
-        except Failure as refusal:
-            yield point, refusal
-
-
-def check_some_fit(planned: Sequence[tuple[Mapping[str, Any], Setup | Failure]]) -> None:
-    """Raise a usage failure if every variant is refused, with the reasons."""
-    if any(isinstance(setup, Setup) for _, setup in planned):
-        return
-    reasons = list(dict.fromkeys(str(refusal) for _, refusal in planned))
-    more = [f"and {len(reasons) - 3} more reasons"] if len(reasons) > 3 else []
-    lines = [f"none of the {len(planned)} variants can run:", *reasons[:3], *more]
-    raise BadInput(lines[1] if len(planned) == 1 else "\n  ".join(lines))
-
-
-def simulate_row(point: Mapping[str, Any], setup: Setup | Failure, seed: int) -> Row:
-    """One row of the table."""
-    if isinstance(setup, Failure):
-        return Row(point, "refused", str(setup))
-    try:
-        run = simulate(setup.problem, setup.design, setup.machine, seed=seed, on_hazard="record")
-    except Deadlock as error:
-        return Row(point, "deadlock", str(error))
-    except ValueError as error:
-        return Row(point, "refused", str(error))
-    if run.hazards:
-        more = f" and {len(run.hazards) - 1} more" if len(run.hazards) > 1 else ""
-        return Row(point, "hazard", f"{run.hazards[0]}{more}", run.report)
-    return Row(point, "ok", "", run.report)
-
-
-def best_of(rows: Sequence[Row]) -> Row | None:
-    """The row with the highest throughput (of one problem, the shortest time)."""
-    done = [row for row in rows if row.status == "ok" and row.report is not None]
-    return max(done, key=lambda row: row.report.tflops if row.report else 0.0, default=None)
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 def setting_words(settings: Mapping[str, Any]) -> str:
@@ -227,12 +167,7 @@ def words(rows: Sequence[Row], setups: Sequence[Setup], best: Row | None) -> str
                 f"{row.report.cycles:,}", remark,
             ]  # fmt: skip
         cells.append(line)
-    first = setups[0]
-    swept = set(names)
-    head = f"{first.machine.name}: {problem_words(first.problem)}"
-    if not same_problem:
-        head += f" and other problems ({', '.join(sorted(swept))} swept)"
-    lines = [head, ""]
+    lines = [head(setups, same_problem, names), ""]
     lines.append(
         table([*names, "time, µs", "TFLOP/s", "cycles", "busiest unit"], cells, ["busiest unit"])
     )
@@ -241,26 +176,10 @@ def words(rows: Sequence[Row], setups: Sequence[Setup], best: Row | None) -> str
     return "\n".join(lines)
 
 
-def write_rows(path: Path, facts: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    """Write the rows as JSON or CSV, by the ending of ``path``."""
-    if path.suffix.lower() == ".json":
-        path.write_text(json_text(facts) + "\n", encoding="utf-8")
-        return
-    units = next((list(row.report.units) for row in rows if row.report is not None), [])
-    figures = ("time_us", "launch_us", "tflops", "tflops_visible", "cycles", "events", "bottleneck")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        head = [*rows[0].settings, "status", "reason", *figures]
-        out.writerow([*head, *(f"busy_{unit}" for unit in units)])
-        for row in rows:
-            line = [value_in_csv(value) for value in row.settings.values()]
-            line += [row.status, row.reason]
-            if row.report is not None:
-                line += [getattr(row.report, figure) for figure in figures]
-                line += [row.report.units[unit] for unit in units]
-            out.writerow(line + [""] * (len(head) + len(units) - len(line)))
-
-
-def value_in_csv(value: object) -> object:
-    """A setting as one CSV cell."""
-    return str(value) if isinstance(value, tuple | bool) or value is None else value
+def head(setups: Sequence[Setup], same_problem: bool, swept: Sequence[str]) -> str:
+    """What was run, in a line."""
+    first = setups[0]
+    text = f"{first.machine.name}: {problem_words(first.problem)}"
+    if same_problem:
+        return text
+    return f"{text} and other problems ({', '.join(sorted(swept))} swept)"

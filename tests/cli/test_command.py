@@ -105,12 +105,12 @@ IN_THE_MIDDLE = """
 import importlib, pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ready = pathlib.Path(sys.argv.pop(1))
-sweep = importlib.import_module("fa4sim.cli.sweep")
-simulate = sweep.simulate
+rows = importlib.import_module("fa4sim.sweeps.rows")
+simulate = rows.simulate
 def first_say_so(*arguments, **more):
     ready.touch()
     return simulate(*arguments, **more)
-sweep.simulate = first_say_so
+rows.simulate = first_say_so
 from fa4sim.cli import main
 main()
 """

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from fa4sim.cli import sweep as module
 from fa4sim.engine.errors import Deadlock
+from fa4sim.sweeps import rows as module
 
 ONE = ("--batch", "1", "--heads", "1", "--seqlen-q", "512")
 
@@ -96,6 +96,12 @@ def test_a_grid_that_is_too_large_runs_nothing(fa4sim, monkeypatch, settings):
         (("--set", "nothing=1:2"), "'nothing'"),
         (("--set", "kv_stages=2", "--set", "kv_stages=3"), "twice"),
         (("--set", "seqlen_q=256,512"), "given twice"),
+        (("--set", "kv_stages=2,2"), "kv_stages has the value 2 twice"),
+        (("--set", "machine=b200,b100"), "'b100'"),
+        (("--machine", "b300", "--set", "machine=b200,b300"), "given twice"),
+        (("--set", "faults=1,2"), "--break"),
+        (("--set", "kv_stages=2", "--jobs", "2", "--dask", "tcp://127.0.0.1:1"), "contradict"),
+        (("--set", "kv_stages=2", "--dask", "somewhere"), "no Dask scheduler answers"),
         (("--set", "kv_stages=2", "-o", "rows.xlsx"), "'rows.xlsx'"),
         (("--set", "kv_stages=2", "-o", "no/such/rows.csv"), "no/such"),
     ],
@@ -131,7 +137,10 @@ def test_a_sweep_that_is_stopped_writes_no_file(fa4sim, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "simulate", stopped)
-    outcome = fa4sim("sweep", *ONE, "--set", "kv_stages=2:3", "-o", tmp_path / "rows.csv", "--json")
+    target = tmp_path / "rows.csv"
+    outcome = fa4sim(
+        "sweep", *ONE, "--set", "kv_stages=2:3", "-o", target, "--jobs", 1, "--json"
+    )  # fmt: skip
     assert outcome.code == 130
     assert outcome.json["error"] == "stopped"
     assert not list(tmp_path.iterdir())
@@ -146,7 +155,7 @@ def test_a_variant_that_deadlocks_is_a_row_and_the_code_is_3(fa4sim, monkeypatch
         return real(problem, design, *rest, **options)
 
     monkeypatch.setattr(module, "simulate", hangs_with_two)
-    outcome = fa4sim("sweep", *ONE, "--set", "kv_stages=2:3", "--json")
+    outcome = fa4sim("sweep", *ONE, "--set", "kv_stages=2:3", "--jobs", 1, "--json")
     assert outcome.code == 3
     assert [row["status"] for row in outcome.json["rows"]] == ["deadlock", "ok"]
     assert "deadlock" in outcome.err and "kv_stages=2" in outcome.err

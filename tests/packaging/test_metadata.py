@@ -43,7 +43,7 @@ def test_every_requirement_of_the_core_has_a_lower_bound_and_no_upper_one():
 
 def test_the_extras_are_those_documented():
     assert set(PROJECT["optional-dependencies"]) == {
-        "cli", "viz", "notebooks", "kernel", "official", "docs", "dev"
+        "cli", "viz", "sweep", "notebooks", "kernel", "official", "docs", "dev"
     }  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def test_the_extras_are_those_documented():
         ("viz", {"click", "matplotlib", "perfetto"}),
         ("notebooks", {"matplotlib", "jupyterlab", "nbclient", "nbformat", "ipykernel"}),
         ("notebooks", {"click", "perfetto", "ipywidgets"}),
+        ("sweep", {"click", "distributed", "pyarrow"}),
         ("kernel", {"nvidia-cutlass-dsl", "torch"}),
         ("dev", {"click", "matplotlib", "perfetto", "torch", "nbclient", "ipywidgets"}),
         ("dev", {"pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "build", "pre-commit"}),
@@ -63,7 +64,7 @@ def test_an_extra_brings_what_its_name_says(name, needed):
     assert needed <= extra(name)
 
 
-@pytest.mark.parametrize("name", ["cli", "viz", "notebooks"])
+@pytest.mark.parametrize("name", ["cli", "viz", "sweep", "notebooks"])
 def test_the_light_extras_bring_neither_torch_nor_the_dsl(name):
     assert not extra(name) & {"torch", "nvidia-cutlass-dsl"}
 

@@ -1,0 +1,1 @@
+from tests.cli.conftest import fa4sim as fa4sim
