@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
     """Numbers of a launch."""
 
     seqlen_q: Int32  # of every sequence; of a batch of variable length, the longest
-    seqlen_k: Int32
+    seqlen_k: Int32  # likewise; of sequences whose lengths `seqused_k` tells, the most there may be
     heads: Int32  # of the grid: query heads, or K/V heads if these are packed
     batch: Int32
     m_blocks: Int32  # work tiles along the rows of a head
@@ -60,12 +60,20 @@ class Sizes(NamedTuple):
     section: Int32  # heads that share L2 at a time
 
 
+class Pages(NamedTuple):
+    """How sequences find their keys if K and V lie in pages."""
+
+    table: Any  # pointer to int32 (sequences, width), the pages of each sequence in their order
+    width: Int32
+    page_size: Int32  # keys of a page
+
+
 class Arguments(NamedTuple):
     """Everything a launch hands over; `None` for what this kernel does not take."""
 
-    q: Moved
-    k: Moved
-    v: Moved
+    q: Any  # Moved, or where threads copy Q, its first row, a tensor (columns)
+    k: Any  # likewise
+    v: Any
     o: Any  # Moved, where TMA writes O
     out: Any  # the first row of O, a tensor (columns), where threads write it themselves
     lse: Any  # pointer to float32 (sequence, query head, token), natural logarithms
@@ -75,6 +83,8 @@ class Arguments(NamedTuple):
     sizes: Sizes
     total_q: Int32  # rows of a head in `lse`
     scale_log2: Float32  # of the scores, times log2(e)
+    seqused_k: Any = None  # pointer to int32 (sequences), keys of each
+    pages: Any = None  # Pages
     stamps: Any = None  # pointer to int32, where a traced kernel writes the clock
     stamp_turns: Any = None  # how many blocks of a CTA there is room for
 
@@ -100,18 +110,31 @@ def view(pointer: Any, ratio: int, tokens: Any, heads: Any, columns: int, batch:
     )
 
 
-def describe(cfg: Config, q: Any, k: Any, v: Any, o: Any) -> list[Moved]:
-    """On the host: describe the tensors, seen as rows × columns × heads × sequences, to TMA."""
+def describe(cfg: Config, *arrays: tuple[Any, ...]) -> list[Any]:
+    """On the host: Q, K, V and O as the kernel takes them, each given by `view`'s arguments.
+
+    Returns:
+        `Moved` of each that TMA moves; of the others the first row, a tensor (columns).
+    """
     group = tcgen05.CtaGroup.TWO if cfg.pair else tcgen05.CtaGroup.ONE
     load, store = cpasync.CopyBulkTensorTileG2SOp(group), cpasync.CopyBulkTensorTileS2GOp()
-    moved = []
-    for operation, tensor, rows, columns in (
-        (load, q, TILE, cfg.head_dim),
-        (load, k, cfg.k_rows, cfg.head_dim),
-        (load, v, TILE, cfg.v_columns),
-        (store, o, TILE, cfg.head_dim_v),
+    described: list[Any] = []
+    for array, how, operation, rows, width in zip(
+        arrays,
+        (cfg.q_load, cfg.kv_load, cfg.kv_load, cfg.epilogue),
+        (load, load, load, store),
+        (TILE, cfg.k_rows, TILE, TILE),
+        (cfg.head_dim, cfg.head_dim, cfg.v_columns, cfg.head_dim_v),
+        strict=True,
     ):
-        layout = tile_layout(tensor.element_type, rows, columns)
-        copy, coordinates = cpasync.make_tiled_tma_atom(operation, tensor, layout, (rows, columns))
-        moved.append(Moved(copy, coordinates, layout))
-    return moved
+        if how == "tma":
+            tensor = view(*array)
+            layout = tile_layout(tensor.element_type, rows, width)
+            copy, coordinates = cpasync.make_tiled_tma_atom(
+                operation, tensor, layout, (rows, width)
+            )
+            described.append(Moved(copy, coordinates, layout))
+        else:
+            pointer, _, _, _, columns, _ = array
+            described.append(cute.make_tensor(pointer, cute.make_layout(columns)))
+    return described

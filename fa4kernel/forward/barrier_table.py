@@ -21,10 +21,13 @@ def table(cfg: Config) -> dict[str, tuple[int, int]]:
     (2, 256)
     """
     q, c = cfg.q_stages, cfg.cta_group
+    loaders = len(cfg.load_warps)
+    # One thread of the load warp, and the bytes that TMA brings; or all threads that copy.
+    q_full, kv_full = (1 if how == "tma" else WARP * loaders for how in (cfg.q_load, cfg.kv_load))
     rows = {
-        "load_Q_full": (q, 1),  # the load warp, and the bytes
+        "load_Q_full": (q, q_full),
         "load_Q_empty": (q, 1),  # a commit
-        "load_KV_full": (cfg.kv_stages, 1),  # the load warp, and the bytes
+        "load_KV_full": (cfg.kv_stages, kv_full),
         "load_KV_empty": (cfg.kv_stages, 1),  # a commit
         "S_full": (q, 1),  # a commit
         "P_full_O_rescaled": (q, 2 * WARPGROUP * c),  # all threads of softmax and correction
@@ -38,7 +41,7 @@ def table(cfg: Config) -> dict[str, tuple[int, int]]:
         rows["O_epi_empty"] = (q, WARP)  # the epilogue warp
     if cfg.load_epi:
         rows["load_epi_full"] = (1, 1 if cfg.epilogue == "tma" else 4)
-        rows["load_epi_empty"] = (1, 1)
+        rows["load_epi_empty"] = (1, loaders)
     if cfg.pair:
         rows["tmem_dealloc"] = (1, WARP)  # the other CTA's MMA warp
     return rows

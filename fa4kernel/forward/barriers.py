@@ -71,6 +71,11 @@ class Row:
             cute.arch.mbarrier_arrive_and_expect_tx(self.at(stage), size, loc=loc, ip=ip)
 
     @dsl_user_op
+    def arrive_copies(self, stage: Any, *, loc: Any = None, ip: Any = None) -> None:
+        """Arrive, once for each thread, when the `cp.async` copies it has started are done."""
+        cute.arch.cp_async_mbarrier_arrive_noinc(self.at(stage), loc=loc, ip=ip)
+
+    @dsl_user_op
     def commit(self, stage: Any, *, loc: Any = None, ip: Any = None) -> None:
         """Let the tensor core arrive when the MMAs issued so far by this warp are complete.
 

@@ -16,7 +16,7 @@ FRAGMENT = 32  # columns of S that a softmax thread handles at a time
 WARP, WARPGROUP = 32, 128
 
 # Warps by role. The two softmax warpgroups come first: a warp reaches only the lanes of tensor
-# memory that belong to its number modulo 4.
+# memory that belong to its number modulo 4. More warps load if threads copy (`Config.load_warps`).
 CORRECTION_WARPS = range(8, 12)
 MMA_WARP, EPILOGUE_WARP, LOAD_WARP = 12, 13, 14
 WARPS = 16
@@ -51,6 +51,8 @@ class Config:
     window_right: bool = False
     varlen_q: bool = False
     varlen_k: bool = False
+    seqused_k: bool = False
+    paged: bool = False
     lse: bool = True
     sink: bool = False
     q_stages: int = 2
@@ -58,6 +60,8 @@ class Config:
     kv_stages: int = 3
     uneven_kv_ring: bool = False
     overlap_o_q: bool = False
+    q_load: str = "tma"
+    kv_load: str = "tma"
     epilogue: str = "tma"
     scheduler: str = "static_persistent"
     registers_softmax: int = 192
@@ -74,6 +78,8 @@ class Config:
         for name, value, allowed in (
             ("dtype", self.dtype, ("bf16", "fp16")),
             ("scheduler", self.scheduler, SCHEDULERS),
+            ("q_load", self.q_load, ("tma", "cp_async")),
+            ("kv_load", self.kv_load, ("tma", "cp_async")),
             ("epilogue", self.epilogue, ("tma", "correction")),
             ("q_stages", self.q_stages, (1, 2)),
             ("cta_group", self.cta_group, (1, 2)),
@@ -85,10 +91,18 @@ class Config:
             value = getattr(self, name)
             if value % 16 or not 16 <= value <= 192:
                 raise ValueError(f"{name}={value}: must be a multiple of 16 from 16 to 192")
-        if self.pack_gqa and TILE % self.group:
+        if self.kv_load == "cp_async" and (self.cta_group == 2 or not self.paged):
+            without = "with cta_group=2" if self.paged else "without pages"
             raise ValueError(
-                f"pack_gqa=True with group={self.group}: a packed tile of {TILE} rows takes a "
-                f"group that divides {TILE}; use pack_gqa=False"
+                f"kv_load='cp_async' {without}: threads copy K and V of one CTA, from pages; use "
+                "kv_load='tma'"
+            )
+        by_tma = [name for name in ("q_load", "epilogue") if getattr(self, name) == "tma"]
+        if self.pack_gqa and TILE % self.group and by_tma:
+            raise ValueError(
+                f"{by_tma[0]}='tma' with pack_gqa=True and group={self.group}: a packed tile of "
+                f"{TILE} rows is a box for TMA only if the group divides {TILE}; use "
+                "q_load='cp_async' and epilogue='correction', or pack_gqa=False"
             )
 
     @classmethod
@@ -136,6 +150,13 @@ class Config:
     def ratio(self) -> int:
         """Query heads whose rows lie side by side in a tile."""
         return self.group if self.pack_gqa else 1
+
+    @property
+    def load_warps(self) -> range:
+        """Warps that load: one tells TMA; where threads copy and softmax1 is absent, its four."""
+        if self.q_stages == 1 and "cp_async" in (self.q_load, self.kv_load):
+            return range(4, 8)
+        return range(LOAD_WARP, LOAD_WARP + (2 if self.kv_load == "cp_async" else 1))
 
     @property
     def tile_rows(self) -> int:

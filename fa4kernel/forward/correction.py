@@ -131,7 +131,7 @@ def finish(
         top = load_shared(memory.maximum(stage, me.row))
     barriers.softmax_stats_empty.arrive(stage)
     if cutlass.const_expr(cfg.sink):
-        total, top = with_sink(a, output.query_head(cfg, tile, row), total, top)
+        total, top = with_sink(a, tiles.query_head(cfg, tile, row), total, top)
     inverse = Float32(1.0)
     if total > 0.0:  # a row that sees nothing, or NaN: leave O as it is
         inverse = cute.arch.rcp_approx(total)

@@ -8,6 +8,8 @@
     load        warp 14        Q, K, V -> shared memory
                 warp 15        idle
 
+Where threads copy rows instead of TMA, more warps load (`Config.load_warps`).
+
 The roles meet only at the barriers of `barriers.table`. Registers are dealt out anew: softmax
 threads keep a row of 128 scores in registers and get more than the others.
 """
@@ -23,12 +25,11 @@ from cutlass.cute.runtime import make_fake_stream, make_ptr
 from cutlass.memory import SmemAllocator
 
 from fa4kernel.forward import correction, epilogue, load, mma, softmax
-from fa4kernel.forward.arguments import Arguments, Sizes, describe, view
+from fa4kernel.forward.arguments import Arguments, Pages, Sizes, describe
 from fa4kernel.forward.barriers import Barriers
 from fa4kernel.forward.config import (
     CORRECTION_WARPS,
     EPILOGUE_WARP,
-    LOAD_WARP,
     MMA_WARP,
     WARP,
     WARPS,
@@ -70,8 +71,8 @@ def forward_kernel(a: Arguments, cfg: Constexpr) -> None:
         correction.run(cfg, a, memory, barriers, rank, warp, thread)
     else:
         cute.arch.setmaxregister_decrease(cfg.registers_other)
-        if warp == LOAD_WARP:
-            load.run(cfg, a, memory, barriers, rank)
+        if warp >= cfg.load_warps.start and warp < cfg.load_warps.stop:
+            load.run(cfg, a, memory, barriers, rank, warp, thread)
         elif warp == MMA_WARP:
             mma.run(cfg, a, memory, barriers, rank)
         elif warp == EPILOGUE_WARP:
@@ -92,7 +93,10 @@ def forward(
     sizes: Sizes,
     total_q: Int32,
     total_k: Int32,
+    pieces_k: Int32,
     scale_log2: Float32,
+    seqused_k: Any,
+    pages: Any,
     ctas: Int32,
     stream: Any,
     columns: Constexpr,
@@ -103,11 +107,13 @@ def forward(
 
     Args:
         q, k, v, o: arrays (batch, tokens, heads, columns), contiguous; of variable length, one
-            sequence of all tokens.
+            sequence of all tokens; K and V in pages, (pages, tokens, heads, columns).
         lse, sink, cu_seqlens_q, cu_seqlens_k: pointers, or `None`: see `Arguments`.
         sizes: numbers of the problem.
-        total_q, total_k: tokens of an array: the length, or that of all sequences together.
+        total_q, total_k: tokens of a sequence or page of the arrays.
+        pieces_k: sequences or pages of K and V.
         scale_log2: of the scores, times log2(e).
+        seqused_k, pages: see `Arguments`, or `None`.
         ctas: to start, a multiple of the pair.
         stream: on which to start them.
         columns, columns_v: columns that the arrays have; the kernel works with
@@ -117,19 +123,18 @@ def forward(
     heads = sizes.heads * cfg.ratio
     kv_heads = heads // cfg.group
     batch_q = Int32(1) if cutlass.const_expr(cfg.varlen_q) else sizes.batch
-    batch_k = Int32(1) if cutlass.const_expr(cfg.varlen_k) else sizes.batch
     moved = describe(
         cfg,
-        view(q, cfg.ratio, total_q, heads, columns, batch_q),
-        view(k, 1, total_k, kv_heads, columns, batch_k),
-        view(v, 1, total_k, kv_heads, columns_v, batch_k),
-        view(o, cfg.ratio, total_q, heads, columns_v, batch_q),
+        (q, cfg.ratio, total_q, heads, columns, batch_q),
+        (k, 1, total_k, kv_heads, columns, pieces_k),
+        (v, 1, total_k, kv_heads, columns_v, pieces_k),
+        (o, cfg.ratio, total_q, heads, columns_v, batch_q),
     )
     by_tma = cutlass.const_expr(cfg.epilogue == "tma")
-    out = None if by_tma else cute.make_tensor(o, cute.make_layout(columns_v))
     arguments = Arguments(
-        moved[0], moved[1], moved[2], moved[3] if by_tma else None, out,
-        lse, sink, cu_seqlens_q, cu_seqlens_k, sizes, total_q, scale_log2,
+        moved[0], moved[1], moved[2], moved[3] if by_tma else None,
+        None if by_tma else moved[3],
+        lse, sink, cu_seqlens_q, cu_seqlens_k, sizes, total_q, scale_log2, seqused_k, pages,
     )  # fmt: skip
     forward_kernel(arguments, cfg).launch(
         grid=(ctas, 1, 1),
@@ -163,7 +168,10 @@ def compile_for(cfg: Config, columns: int, columns_v: int) -> Any:
         Sizes(*(one for _ in Sizes._fields)),
         one,
         one,
+        one,
         Float32(1.0),
+        pointer(Int32, cfg.seqused_k),
+        Pages(pointer(Int32), one, one) if cfg.paged else None,
         one,
         make_fake_stream(),
         columns,

@@ -16,7 +16,6 @@ from fa4kernel.forward.barrier_table import named_table, table
 from fa4kernel.forward.config import (
     CORRECTION_WARPS,
     EPILOGUE_WARP,
-    LOAD_WARP,
     MMA_WARP,
     Config,
 )
@@ -57,7 +56,8 @@ def _barriers(cfg: Config) -> dict[str | int, str]:
 def _roles(cfg: Config) -> dict[str | int, str]:
     """The roles by their first warps."""
     roles: dict[str | int, str] = {4 * stage: f"softmax{stage}" for stage in range(cfg.q_stages)}
-    roles |= {CORRECTION_WARPS.start: "correction", MMA_WARP: "mma", LOAD_WARP: "load"}
+    roles |= {CORRECTION_WARPS.start: "correction", MMA_WARP: "mma"}
+    roles[cfg.load_warps.start] = "load"
     return roles | ({EPILOGUE_WARP: "epilogue"} if cfg.epilogue == "tma" else {})
 
 

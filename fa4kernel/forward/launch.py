@@ -28,11 +28,14 @@ class Arrays:
 
     Attributes:
         q: (batch, seqlen_q, heads, head_dim), or (total_q, heads, head_dim) with `cu_seqlens_q`.
-        k: (batch, seqlen_k, kv_heads, head_dim), or (total_k, kv_heads, head_dim).
+        k: (batch, seqlen_k, kv_heads, head_dim), or (total_k, kv_heads, head_dim); with a
+            `page_table`, (pages, page_size, kv_heads, head_dim).
         v, o: as k and q, with head_dim_v columns. All contiguous.
         lse: float32 (batch, heads, seqlen_q), or (heads, total_q).
         sink: float32 (heads,).
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin.
+        seqused_k: int32 (batch,), keys of each sequence.
+        page_table: int32 (batch, most pages of a sequence), its pages in their order.
     """
 
     q: Bits
@@ -43,6 +46,8 @@ class Arrays:
     sink: NDArray[np.float32] | None = None
     cu_seqlens_q: NDArray[np.int32] | None = None
     cu_seqlens_k: NDArray[np.int32] | None = None
+    seqused_k: NDArray[np.int32] | None = None
+    page_table: NDArray[np.int32] | None = None
 
 
 def launch(
@@ -64,23 +69,25 @@ def launch(
     """
     plan = Plan.of(
         cfg, arrays.q.shape, arrays.k.shape, arrays.v.shape, arrays.cu_seqlens_q,
-        arrays.cu_seqlens_k, window,
+        arrays.cu_seqlens_k, window, arrays.seqused_k, arrays.page_table,
     )  # fmt: skip
     arguments: list[Any] = []
-    for array, rows, columns, ratio in (
-        (arrays.q, TILE, cfg.head_dim, cfg.ratio),
-        (arrays.k, cfg.k_rows, cfg.head_dim, 1),
-        (arrays.v, TILE, cfg.v_columns, 1),
-        (arrays.o, TILE, cfg.head_dim_v, cfg.ratio),
+    for how, array, rows, columns, ratio in (
+        (cfg.q_load, arrays.q, TILE, cfg.head_dim, cfg.ratio),
+        (cfg.kv_load, arrays.k, cfg.k_rows, cfg.head_dim, 1),
+        (cfg.kv_load, arrays.v, TILE, cfg.v_columns, 1),
+        (cfg.epilogue, arrays.o, TILE, cfg.head_dim_v, cfg.ratio),
     ):
-        if array is not arrays.o or cfg.epilogue == "tma":
-            arguments += moved(cfg, array, rows, columns, ratio)
-    if cfg.epilogue == "correction":
-        arguments.append(arrays.o)
+        arguments += moved(cfg, array, rows, columns, ratio) if how == "tma" else [array]
     optional = (arrays.lse, arrays.sink, arrays.cu_seqlens_q, arrays.cu_seqlens_k)
     arguments += [each for each in optional if each is not None]
     arguments += [np.int32(number) for number in (*plan.sizes, plan.total_q)]
     arguments.append(np.float32(softmax_scale * math.log2(math.e)))
+    if arrays.seqused_k is not None:
+        arguments.append(arrays.seqused_k)
+    if arrays.page_table is not None:
+        pages, width, page_size = arrays.page_table, arrays.page_table.shape[1], arrays.k.shape[1]
+        arguments += [pages, np.int32(width), np.int32(page_size)]
     return Launch(
         grid=(plan.ctas(sms), 1, 1),
         block=(WARP * WARPS, 1, 1),
@@ -111,10 +118,15 @@ class Plan:
         cu_seqlens_q: NDArray[np.int32] | None,
         cu_seqlens_k: NDArray[np.int32] | None,
         window: tuple[int | None, int | None],
+        seqused_k: NDArray[np.int32] | None = None,
+        page_table: NDArray[np.int32] | None = None,
     ) -> Plan:
-        """The numbers that follow from the shapes of Q, K and V."""
+        """The numbers that follow from the shapes of Q, K and V, and from lengths."""
         lengths_q = _lengths(q, cu_seqlens_q)
-        lengths_k = _lengths(k, cu_seqlens_k)
+        most_k = max(_lengths(k, cu_seqlens_k))
+        if page_table is not None:
+            most_k = page_table.shape[1] * k[1]
+        longest_k = most_k if seqused_k is None else int(seqused_k.max())
         heads = q[-2] // cfg.ratio
         batch = len(lengths_q)
         m_blocks = -(-max(lengths_q) * cfg.ratio // cfg.tile_rows)
@@ -124,9 +136,9 @@ class Plan:
         else:
             tiles = m_blocks * heads * batch
         bytes_per_key = 2 * (k[-1] + v[-1])
-        section = lpt_section(max(lengths_k), bytes_per_key)
+        section = lpt_section(longest_k, bytes_per_key)
         sizes = (
-            max(lengths_q), max(lengths_k), heads, batch, m_blocks,
+            max(lengths_q), most_k, heads, batch, m_blocks,
             window[0] or 0, window[1] or 0, section,
         )  # fmt: skip
         return cls(cfg, sizes, q[-3], k[-3], tiles)

@@ -63,6 +63,8 @@ def multiply_tiles(cfg: Constexpr, a: Arguments, operands: Operands, barriers: B
         tile = tiles.tile(cfg, a, nth)
         for stage in cutlass.range_constexpr(cfg.q_stages):
             barriers.load_Q_full.wait(stage, nth)
+            if cutlass.const_expr(cfg.q_load == "cp_async"):
+                cute.arch.fence_proxy("async.shared", space="cta")  # threads wrote it
             if cutlass.const_expr(stage == 0):
                 wait_slot(cfg, turn, barriers)
             operands.qk(stage, turn)

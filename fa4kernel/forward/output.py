@@ -11,7 +11,7 @@ from cutlass import Constexpr, Float32, Int32, Int64
 from fa4kernel.forward.arguments import Arguments, tile_layout
 from fa4kernel.forward.config import TILE, Config
 from fa4kernel.forward.memory import SharedMemory, element_type
-from fa4kernel.forward.tiles import Tile
+from fa4kernel.forward.tiles import Tile, array_row, query_head
 
 VECTOR = 8  # 16-bit values of one 16-byte access
 
@@ -42,7 +42,8 @@ def to_global(
         piece = turn * TILE + thread
         row, column = piece // per_row, piece % per_row
         if (first_row + row) // cfg.ratio < tile.seqlen_q:
-            target = a.out.iterator + _o_offset(cfg, a, tile, first_row + row, column * VECTOR)
+            start = array_row(cfg, a, tile, first_row + row) * cute.size(a.out)
+            target = a.out.iterator + (start + column * VECTOR)
             to = cute.make_tensor(target.align(16), cute.make_layout(VECTOR))
             cute.autovec_copy(cute.local_tile(source, (1, VECTOR), (row, column))[0, None], to)
 
@@ -58,17 +59,3 @@ def write_lse(cfg: Constexpr, a: Arguments, tile: Tile, row: Int32, value: Float
         line = head if cutlass.const_expr(cfg.varlen_q) else tile.batch * heads + head
         place = a.lse + (Int64(line) * a.total_q + token)
         cute.make_tensor(place, cute.make_layout(1))[0] = value
-
-
-def query_head(cfg: Config, tile: Tile, row: Any) -> Any:
-    """The query head to which a row belongs."""
-    return tile.head * cfg.ratio + row % cfg.ratio
-
-
-def _o_offset(cfg: Config, a: Arguments, tile: Tile, row: Any, column: Any) -> Any:
-    """Where in O a column of a row lies, in elements."""
-    token = tile.start_q + row // cfg.ratio
-    if not cfg.varlen_q:
-        token = token + tile.batch * a.sizes.seqlen_q
-    heads = a.sizes.heads * cfg.ratio
-    return (Int64(token) * heads + query_head(cfg, tile, row)) * cute.size(a.out) + column

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Constexpr, Int32
+from cutlass import Constexpr, Int32, Int64
 
 from fa4kernel.forward.arguments import Arguments, Sizes
 from fa4kernel.forward.config import TILE, Config
@@ -128,6 +128,8 @@ def _located(cfg: Constexpr, a: Arguments, m_block: Int32, head: Int32, batch: I
     """A tile, and what follows from where it is."""
     start_q, seqlen_q = _sequence(a.cu_seqlens_q, batch, a.sizes.seqlen_q)
     start_k, seqlen_k = _sequence(a.cu_seqlens_k, batch, a.sizes.seqlen_k)
+    if cutlass.const_expr(a.seqused_k is not None):
+        seqlen_k = cute.make_tensor(a.seqused_k + batch, cute.make_layout(1))[0]
     low, high = Int32(0), cute.ceil_div(seqlen_k, cfg.tile_n)
     right, left = high, Int32(0)
     # Tokens of the tile's first row, and one beyond its last; the diagonal adds Sk - Sq.
@@ -179,6 +181,19 @@ def _cluster(cfg: Config) -> tuple[Any, Any]:
     cta, _, _ = cute.arch.block_idx()
     ctas, _, _ = cute.arch.grid_dim()
     return cta // cfg.cta_group, ctas // cfg.cta_group
+
+
+def query_head(cfg: Config, tile: Tile, row: Any) -> Any:
+    """The query head to which a row belongs."""
+    return tile.head * cfg.ratio + row % cfg.ratio
+
+
+def array_row(cfg: Config, a: Arguments, tile: Tile, row: Any) -> Any:
+    """The number of a row of the tile's head in Q or O, rows of columns being counted (Int64)."""
+    token = tile.start_q + row // cfg.ratio
+    if not cfg.varlen_q:
+        token = token + tile.batch * a.sizes.seqlen_q
+    return Int64(token) * (a.sizes.heads * cfg.ratio) + query_head(cfg, tile, row)
 
 
 def first_row(cfg: Config, tile: Tile, stage: Any, rank: Any) -> Any:

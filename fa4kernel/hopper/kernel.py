@@ -99,7 +99,7 @@ def forward(
     )
     arguments = Arguments(
         *(moved[0], moved[1], moved[2], moved[3]), None, lse, None, None, None, sizes, total_q,
-        scale_log2, stamps, stamp_turns,
+        scale_log2, stamps=stamps, stamp_turns=stamp_turns,
     )  # fmt: skip
     hopper_kernel(arguments, cfg).launch(
         grid=(ctas, 1, 1),

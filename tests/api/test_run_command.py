@@ -153,7 +153,7 @@ def test_a_file_of_lengths_that_is_not_there_is_bad_input(fa4kernel, tmp_path):
         (("--schedule", "backwards"), "schedule='backwards'"),
         (("--set", "scheduler=dynamic"), "scheduler='dynamic'"),
         (("--set", "kv_stages=40"), "kv_stages=40"),
-        (("--heads", 3, "--kv-heads", 1, "--set", "pack_gqa=true"), "pack_gqa=True"),
+        (("--heads", 3, "--kv-heads", 1, "--set", "q_load=tma"), "q_load"),
         (("--seqlen-q", 10**6), "1000000"),
         (("--backend", "tpu"), "tpu"),
     ],

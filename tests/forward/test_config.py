@@ -23,7 +23,13 @@ MOST_SHARED_BYTES = 232448
         ({"head_dim": 72}, "head_dim=72: must be a multiple of 16"),
         ({"head_dim": 0}, "head_dim=0"),
         ({"head_dim_v": 208}, "head_dim_v=208"),
-        ({"group": 3, "pack_gqa": True}, "pack_gqa=True with group=3"),
+        ({"group": 3, "pack_gqa": True}, "q_load='tma' with pack_gqa=True and group=3"),
+        (
+            {"group": 3, "pack_gqa": True, "q_load": "cp_async"},
+            "epilogue='tma' with pack_gqa=True and group=3",
+        ),
+        ({"q_load": "threads"}, "q_load='threads': the forward kernel knows tma, cp_async"),
+        ({"kv_load": "cp_async"}, "kv_load='cp_async' without pages"),
     ],
 )
 def test_refusals_quote_the_value(fields, quoted):

@@ -31,12 +31,11 @@ def test_a_batch_of_variable_length_gets_one_cta_for_a_tile():
     assert design_for(problem, B200).scheduler == "single_tile_varlen"
 
 
-def test_a_group_that_divides_no_tile_is_not_packed():
+def test_threads_move_q_and_o_of_a_group_that_divides_no_tile():
     odd = Problem(heads=3, kv_heads=1, seqlen_q=512)
-    assert not design_for(odd, B200).pack_gqa
-    assert design_for(odd, B200).q_load == "tma"
-    with pytest.raises(ValueError, match="pack_gqa=True with 3 query heads for each K/V head"):
-        design_for(odd, B200, pack_gqa=True)
+    packed, alone = design_for(odd, B200), design_for(odd, B200, pack_gqa=False)
+    assert (packed.pack_gqa, packed.q_load, packed.epilogue) == (True, "cp_async", "correction")
+    assert (alone.pack_gqa, alone.q_load, alone.epilogue) == (False, "tma", "tma")
 
 
 def test_changes_win():
@@ -52,6 +51,7 @@ def test_the_matrix_has_every_value_of_every_choice():
         "dtype": {"bf16", "fp16"},
         "q_stages": {1, 2},
         "cta_group": {1, 2},
+        "q_load": {"tma", "cp_async"},
         "epilogue": {"tma", "correction"},
         "scheduler": {"single_tile", "static_persistent", "lpt", "single_tile_varlen"},
         "pack_gqa": {False, True},
@@ -59,7 +59,7 @@ def test_the_matrix_has_every_value_of_every_choice():
         "uneven_kv_ring": {False, True},
         "overlap_o_q": {False, True},
         "p_first_columns": {32, 64, 96, 128},
-        "group": {1, 2, 3, 4, 8, 128},
+        "group": {1, 2, 3, 4, 5, 7, 8, 12, 128},
     }.items():
         assert {getattr(cfg, name) for cfg in configs} >= values, name
     assert {(cfg.window_left, cfg.window_right) for cfg in configs} == {

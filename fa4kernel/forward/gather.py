@@ -1,0 +1,143 @@
+"""Rows from anywhere in global memory into a tile in shared memory, copied by threads (`cp.async`).
+
+TMA takes rows at equal distances, a multiple of which a tile begins at. Rows of packed query heads
+whose number does not divide a tile are no such box. So the threads of the load warps copy
+them, 16 bytes at a time, into the swizzled slabs in which TMA would have put them.
+
+As many threads as a slab has 16-byte pieces stand side by side on a row, so that a warp reads whole
+lines. If each computed the address of the row that it copies from, all of them would compute the
+same one. Instead the computation is transposed: each thread computes addresses of other rows, all
+threads together each row's once, and hands them around by shuffles.
+
+Source: flash_attn/cute/paged_kv.py, and pull request 2104 of flash-attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32, Int64
+
+from fa4kernel.forward.config import TILE, WARP, swizzle_bytes
+
+PIECE = 16  # bytes that a thread copies at a time
+ATOM = 8  # rows after which the swizzle repeats
+
+
+@dataclass(frozen=True)
+class Team:
+    """The threads that fill a tile together.
+
+    Attributes:
+        threads: how many: 32, 64 or 128.
+        per_row: how many of them stand side by side on a row.
+        thread: the number of the one that asks (Int32).
+    """
+
+    threads: int
+    per_row: int
+    thread: Any
+
+    @property
+    def groups(self) -> int:
+        """Rows that are copied at a time."""
+        return self.threads // self.per_row
+
+    @property
+    def entries(self) -> int:
+        """Addresses that each thread computes for a tile."""
+        return TILE // self.threads
+
+    def rows(self) -> list[Any]:
+        """The rows whose addresses this thread computes; its neighbours copy them, too.
+
+        Row i * groups + g, the i-th of those that group g copies, is looked after by thread
+        i % per_row of the group.
+        """
+        first = self.thread % self.per_row * self.groups + self.thread // self.per_row
+        return [first + entry * self.threads for entry in range(self.entries)]
+
+    def handed_around(self, values: list[Any], nth: int) -> Any:
+        """Of the `nth` row that this thread copies what its neighbour computed.
+
+        Args:
+            values: a number for each of `rows`.
+            nth: of TILE / groups.
+        """
+        clamp = (WARP - self.per_row) << 8 | WARP - 1  # lanes of the same group only
+        return cute.arch.shuffle_sync(
+            values[nth // self.per_row], nth % self.per_row, mask_and_clamp=clamp
+        )
+
+
+def team(threads: int, columns: tuple[int, ...], thread: Any) -> Team:
+    """The team that fills tiles of so many 16-bit columns each.
+
+    >>> team(64, (128, 128), 0).per_row, team(128, (96, 96), 0).per_row
+    (8, 4)
+    """
+    return Team(threads, 2 * gcd(*columns, 64) // PIECE, thread)
+
+
+def copy(
+    team: Team, target: Any, shape: tuple[int, int], addresses: list[Any], present: Any
+) -> None:
+    """Start this thread's share of the copies of a tile.
+
+    Args:
+        team: the threads, of which this is one.
+        target: address of the tile in shared memory (Int32).
+        shape: columns that a row has in shared memory, and in global memory; of what there is not,
+            zeros are written.
+        addresses: of the rows `team.rows()` in global memory (Int64); valid ones, even if the row
+            is not there.
+        present: rows from this one on are not there.
+    """
+    columns, there = shape
+    lane, group = team.thread % team.per_row, team.thread // team.per_row
+    width = swizzle_bytes(columns)
+    place = _places(team, target, width)
+    for nth in range(TILE // team.groups):
+        source = team.handed_around(addresses, nth) + Int64(lane * PIECE)
+        size = cutlass.select_(nth * team.groups + group < present, Int32(PIECE), Int32(0))
+        for piece in range(0, 2 * columns // PIECE, team.per_row):
+            taken = size
+            if (piece + team.per_row) * PIECE > 2 * there:  # some columns are padding
+                taken = cutlass.select_(piece + lane < 2 * there // PIECE, size, Int32(0))
+            slab, within = divmod(piece * PIECE, width)
+            offset = slab * TILE * width + nth * team.groups * width
+            _start(place(nth, within), offset, source, piece * PIECE, taken)
+
+
+def _places(team: Team, target: Any, width: int) -> Callable[[int, int], Any]:
+    """Where this thread's pieces lie, but for what is known when the kernel is compiled.
+
+    Rows whose numbers are equal modulo 8 are swizzled alike, so there are few different places.
+    """
+    lane, group = team.thread % team.per_row, team.thread // team.per_row
+    found: dict[tuple[int, int], Any] = {}
+
+    def place(nth: int, within: int) -> Any:
+        """The address of the piece at column byte `within` of the first slab in row `nth`."""
+        key = nth * team.groups % ATOM, within
+        if key not in found:
+            line = (key[0] + group) * width >> 7  # the swizzle exchanges pieces of 128-byte lines
+            column = within | lane * PIECE
+            swizzled = column ^ (line & width // PIECE - 1) * PIECE
+            found[key] = target + group * width + swizzled
+        return found[key]
+
+    return place
+
+
+def _start(to: Any, offset: int, source: Any, ahead: int, size: Any) -> None:
+    """Copy 16 bytes, `size` of them from global memory and the others zeros."""
+    cute.arch.inline_ptx(
+        f"cp.async.cg.shared.global [{{$r0}}+{offset}], [{{$r1}}+{ahead}], {PIECE}, {{$r2}};",
+        read_only_args=[to, source, size],
+    )
