@@ -18,6 +18,7 @@ from fa4sim.cli.errors import STOPPED, BadInput, Failure
 from fa4sim.cli.machines import machines
 from fa4sim.cli.options import examples
 from fa4sim.cli.output import print_json
+from fa4sim.cli.poster import poster
 from fa4sim.cli.rescales import exp2, rescales
 from fa4sim.cli.run import run
 from fa4sim.cli.sweep import sweep
@@ -92,5 +93,7 @@ def main() -> None:
     """
 
 
-for command in (*(demo, run, check, timeline, compare, sweep, validate, rescales, exp2, machines),):
+for command in (
+    *(demo, run, check, timeline, compare, sweep, validate, rescales, exp2, machines, poster),
+):
     main.add_command(command)

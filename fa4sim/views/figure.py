@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fa4sim.views.files import write_whole
 
-FORMATS = (".png", ".svg")
+FORMATS = (".png", ".svg", ".pdf")
 #: A notebook shows a picture at 100 pixels an inch; sharp screens have room for more.
 PNG_DPI = 150
 
@@ -62,10 +62,10 @@ def alt_text(figure: Figure) -> str:
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a view's figure to ``path``, its alt text inside, and return the path.
 
-    The ending says what to write: ``.png`` (alt text as ``Description``) or ``.svg`` (as
-    ``<title>`` and ``<desc>``). The file appears whole or not at all; the same figure gives the
-    same bytes. Raises ``ValueError`` for another ending or a figure without alt text, ``OSError``
-    if the folder cannot be written.
+    The ending says what to write: ``.png`` (alt text as ``Description``), ``.svg`` (as ``<title>``
+    and ``<desc>``) or ``.pdf`` (as ``Subject``). The file appears whole or not at all; the same
+    figure gives the same bytes. Raises ``ValueError`` for another ending or a figure without alt
+    text, ``OSError`` if the folder cannot be written.
     """
     target = Path(path)
     alt_text(figure)
@@ -73,9 +73,10 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if ending not in FORMATS:
         raise ValueError(
             f"{os.fspath(path)!r} ends in {ending!r}; a picture is written as "
-            f"{' or '.join(FORMATS)}"
+            f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         )
-    return write_whole(target, _png(figure) if ending == ".png" else _svg(figure))
+    draw = {".png": _png, ".svg": _svg, ".pdf": _pdf}[ending]
+    return write_whole(target, draw(figure))
 
 
 def _png(figure: Figure) -> bytes:
@@ -86,6 +87,18 @@ def _png(figure: Figure) -> bytes:
         "Software": "fa4sim",
     }
     figure.savefig(out, format="png", dpi=PNG_DPI, metadata=metadata)
+    return out.getvalue()
+
+
+def _pdf(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    metadata = {
+        "Title": getattr(figure, "fa4sim_title", ""),
+        "Subject": getattr(figure, "fa4sim_alt", ""),
+        "Creator": "fa4sim",
+        "CreationDate": None,  # the same figure, the same bytes
+    }
+    figure.savefig(out, format="pdf", metadata=metadata)
     return out.getvalue()
 
 

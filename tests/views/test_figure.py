@@ -47,7 +47,7 @@ def test_a_notebook_shows_the_alt_text(figure):
 
 
 def test_other_endings_and_other_figures_are_refused(figure, tmp_path):
-    with pytest.raises(ValueError, match=r"ends in '.jpeg'; a picture is written as .png or .svg"):
+    with pytest.raises(ValueError, match=r"ends in '.jpeg'; a picture is written as .png, .svg or"):
         save(figure, tmp_path / "x.jpeg")
     with pytest.raises(ValueError, match=r"no alt text: it was not made by fa4sim\.views"):
         save(Figure(), tmp_path / "x.png")

@@ -1,0 +1,152 @@
+"""What the poster says, as rows of words, from the design and its table of barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warps
+from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, LOAD_WARP, MMA_WARP, SPARE_WARP
+from fa4sim.specs import Design
+
+#: More roles than this are not named one by one.
+MANY = 2
+
+
+@dataclass(frozen=True)
+class RoleRow:
+    """A role: its warps, the registers of each of its threads, and what it does."""
+
+    role: str
+    warps: str
+    registers: int
+    does: str
+    loop: tuple[str, ...]
+
+
+def roles(design: Design) -> list[RoleRow]:
+    """The roles of a design, in the order of their warps."""
+    softmax, correction, other = (
+        design.registers_softmax,
+        design.registers_correction,
+        design.registers_other,
+    )
+    parts = "P's first part" if design.p_first_columns < design.tile_n else "P"
+    last = ["store P's last part · arrive P_full_lastsplit"] if parts != "P" else []
+    rows = [
+        RoleRow(
+            f"softmax{stage}",
+            f"{4 * stage} to {4 * stage + 3}",
+            softmax,
+            f"S{stage} → P{stage}: one row a thread",
+            (
+                f"wait S_full[{stage}]",
+                "read S · mask · row maximum",
+                "hand the factor over · arrive SoftmaxStats",
+                f"exp2: {1 - design.emulated_share:.0%} MUFU, {design.emulated_share:.0%} FMA",
+                f"store {parts} · arrive P_full_O_rescaled",
+                *last,
+                "row sum",
+            ),
+        )
+        for stage in range(design.q_stages)
+    ]
+    rows.append(
+        RoleRow(
+            "correction",
+            "8 to 11",
+            correction,
+            "rescales O; at the end O / row sum",
+            (
+                "sync SoftmaxStats",
+                "any row of the warp asks for it: O ×= factor",
+                "arrive P_full_O_rescaled",
+                "after the last block: wait O_full",
+                "O / row sum → bf16 → " + ("sO" if design.epilogue == "tma" else "global memory"),
+            ),
+        )
+    )
+    rows.append(
+        RoleRow(
+            "mma",
+            str(MMA_WARP),
+            other,
+            "asks the tensor core for both GEMMs",
+            (
+                "wait P_full_O_rescaled[s] · V's slot full",
+                "PV[s]: O += P V" + (" (waits for P's last part midway)" if last else ""),
+                "wait the next K's slot full",
+                "QK[s]: S = Q Kᵀ · commit S_full[s]",
+                "commit the slots empty",
+            ),
+        )
+    )
+    if design.epilogue == "tma":
+        rows.append(
+            RoleRow(
+                "epilogue",
+                str(EPILOGUE_WARP),
+                other,
+                "O from shared to global memory",
+                ("wait O_epi_full[s]", "TMA store", "arrive O_epi_empty[s]"),
+            )
+        )
+    warps = str(LOAD_WARP) if load_warps(design) == 1 else "4 to 7"
+    rows.append(
+        RoleRow(
+            "load",
+            warps,
+            other,
+            "asks the TMA for Q, K and V",
+            ("once a tile: Q", "wait a slot empty", "expect bytes · TMA: K, then V, …"),
+        )
+    )
+    if design.scheduler == "dynamic":
+        ask = ("wait clc_empty", "ask the hardware for the next tile")
+        rows.append(RoleRow("scheduler", str(SPARE_WARP), other, "fetches the next tile", ask))
+    return rows
+
+
+def barriers(design: Design) -> list[tuple[str, str, str, str, str]]:
+    """Name, stages, who arrives, who waits, what it guards: each barrier that is used."""
+    rows = []
+    merged: dict[str, BarrierSpec] = {}
+    for name, spec in barrier_table(design).items():
+        if spec.used and not name.startswith("SoftmaxStatsW"):
+            merged[name] = spec
+    for name, spec in merged.items():
+        bytes_too = " + bytes" if spec.tx_bytes else ""
+        guards = spec.guards.split(":")[0].split(", and")[0]  # the subject without the story
+        rows.append(
+            (
+                name,
+                str(spec.stages),
+                _arrivals(spec.parties) + bytes_too,
+                _both(spec.waiters),
+                guards,
+            )
+        )
+    warps = 4 * design.q_stages
+    stats = (
+        f"SoftmaxStatsW0 … W{warps - 1}", "1", "softmax 32 + correction 32", "correction",
+        "a warp's 32 factors in sScale",
+    )  # fmt: skip
+    return [*rows, stats]
+
+
+def _arrivals(parties: Mapping[str, int]) -> str:
+    if len(parties) > MANY:
+        return f"all of those who wait, {sum(parties.values())}"
+    softmax = [count for role, count in parties.items() if role.startswith("softmax")]
+    rest = {role: count for role, count in parties.items() if not role.startswith("softmax")}
+    words = [f"{role} {count}" for role, count in rest.items()]
+    if softmax:
+        times = f"{len(softmax)} × " if len(softmax) > 1 else ""
+        words.insert(0, f"softmax {times}{softmax[0]}")
+    return " + ".join(words)
+
+
+def _both(waiters: Sequence[str]) -> str:
+    names = ["softmax" if name.startswith("softmax") else name for name in waiters]
+    names = list(dict.fromkeys(names))
+    return ", ".join(names) if len(names) <= MANY else f"{names[0]}, …"
