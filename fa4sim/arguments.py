@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.numerics.formats import round_to
+from fa4sim.numerics.paged import PageTable, check_page_table
 from fa4sim.specs import FP8, Design, HopperDesign, Machine, Problem
 from fa4sim.specs.checks import flag, one_of, quoted, whole
 
 
 def check_arguments(
-    problem: Any, design: Any, machine: Any, arrays: Any, sink: Any, scope: Any, seed: Any,
-    exact: Any, tile: Any, on_hazard: Any,
+    problem: Any, design: Any, machine: Any, arrays: Any, sink: Any, page_table: Any, scope: Any,
+    seed: Any, exact: Any, tile: Any, on_hazard: Any,
 ) -> None:  # fmt: skip
     """Raise ``ValueError`` for what has the wrong kind, and for what would be ignored."""
     if not isinstance(problem, Problem):
@@ -45,6 +46,10 @@ def check_arguments(
     if arrays is None:
         if sink is not None:
             raise ValueError("sink= needs arrays=(q, k, v) too; without values only time is told")
+        if page_table is not None:
+            raise ValueError(
+                "page_table= needs arrays=(q, k, v) too; without values only the page size counts"
+            )
         return
     if scope != "gpu":
         raise ValueError("arrays are computed for the whole problem; leave scope='cta' out")
@@ -58,26 +63,50 @@ def check_arrays(
     """``(q, k, v)`` as float32 values of the problem's dtype. Raises ValueError quoting shapes."""
     if not isinstance(arrays, Sequence | np.ndarray) or len(arrays) != 3:
         raise ValueError(f"arrays={quoted(arrays)} must be (q, k, v)")
-    seqlen_k = problem.seqlen_k or 0
     kv_heads = problem.kv_heads or 0
+    keys: tuple[int, ...] = (problem.batch, problem.seqlen_k or 0)
+    if problem.page_size is not None:
+        keys = (len(np.atleast_1d(arrays[1])), problem.page_size)
     wanted = {
         "q": (problem.batch, problem.seqlen_q, problem.heads, problem.head_dim),
-        "k": (problem.batch, seqlen_k, kv_heads, problem.head_dim),
-        "v": (problem.batch, seqlen_k, kv_heads, problem.dim_v),
+        "k": (*keys, kv_heads, problem.head_dim),
+        "v": (*keys, kv_heads, problem.dim_v),
     }
     out = []
     for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
         given = np.asarray(array)
         if given.shape != shape:
+            paged = problem.page_size is not None and name != "q"
             raise ValueError(
                 f"{name} has shape {given.shape}; this problem needs {shape} "
-                "(batch, seqlen, heads, head_dim)"
+                f"({'pages, page_size' if paged else 'batch, seqlen'}, heads, head_dim)"
             )
         if given.dtype.kind not in "fiu":
             raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
         dtype = problem.dtype if problem.dtype not in FP8 else "bf16"
         out.append(round_to(given.astype(np.float32), dtype))
     return out[0], out[1], out[2]
+
+
+def check_pages(
+    problem: Problem, k: NDArray[np.float32], page_table: ArrayLike | None
+) -> PageTable | None:
+    """The page table as int32, or None. Raises ValueError if it does not fit K and the lengths."""
+    if problem.page_size is None:
+        if page_table is not None:
+            raise ValueError(
+                "page_table is given but the problem has page_size=None; set it, or leave the "
+                "table out"
+            )
+        return None
+    if page_table is None:
+        raise ValueError(
+            f"this problem has pages of {problem.page_size}; give page_table= with shape (batch, "
+            "pages of the longest sequence) and k and v as (pages, page_size, kv_heads, head_dim)"
+        )
+    table = np.asarray(page_table)
+    check_page_table(k, table, [problem.lengths(b)[1] for b in range(problem.batch)])
+    return table
 
 
 def check_sink(problem: Problem, sink: ArrayLike | None) -> NDArray[np.float32] | None:

@@ -45,7 +45,7 @@ def predict(
         fa4sim.Deadlock: the design hangs.
         fa4sim.HazardError: the design finished but broke a rule on the way.
     """
-    check_arguments(problem, design, machine, None, None, "gpu", 0, False, None, "raise")
+    check_arguments(problem, design, machine, None, None, None, "gpu", 0, False, None, "raise")
     design = design_for(problem, machine) if design is None else design
     design.check(problem, machine)
     result = simulate_gpu(problem, design, machine)

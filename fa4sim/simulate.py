@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.analysis import critical_path
-from fa4sim.arguments import check_arguments, check_arrays, check_sink
+from fa4sim.arguments import check_arguments, check_arrays, check_pages, check_sink
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
 from fa4sim.pipelines.choice import data_of
 from fa4sim.pipelines.common.cluster import Surroundings
@@ -73,6 +73,7 @@ def simulate(
     *,
     arrays: Sequence[ArrayLike] | None = None,
     sink: ArrayLike | None = None,
+    page_table: ArrayLike | None = None,
     scope: Scope = "gpu",
     seed: int = 0,
     exact: bool = False,
@@ -89,8 +90,11 @@ def simulate(
         machine: on what.
         arrays: ``(q, k, v)`` of shapes (batch, seqlen, heads, head_dim): then the tiles carry
             values, everything is simulated tile by tile and ``Run.outputs`` holds the result.
-            Values are rounded to the problem's dtype.
+            Values are rounded to the problem's dtype. Of a problem with pages k and v are
+            (pages, page_size, kv_heads, head_dim).
         sink: logits of shape (heads,), needed with arrays when ``problem.sink`` is set.
+        page_table: int32 (batch, pages of the longest sequence), needed with arrays when
+            ``problem.page_size`` is set: which pages hold a sequence's tokens, in order.
         scope: ``"gpu"`` places every tile on every SM; ``"cta"`` simulates one CTA (or pair) in
             detail, by default the first and its first tile.
         seed: of everything that is drawn (rescale votes without arrays).
@@ -110,13 +114,13 @@ def simulate(
     """
     started = time.perf_counter()
     check_arguments(
-        problem, design, machine, arrays, sink, scope, seed, exact, tile, on_hazard
+        problem, design, machine, arrays, sink, page_table, scope, seed, exact, tile, on_hazard
     )  # fmt: skip
     design = design_for(problem, machine) if design is None else design
     design.check(problem, machine)
     try:
         if arrays is not None:
-            run = _with_arrays(problem, design, machine, arrays, sink, seed, started)
+            run = _with_arrays(problem, design, machine, arrays, sink, page_table, seed, started)
         elif scope == "cta":
             run = _one_cluster(problem, design, machine, seed, tile, not exact, started)
         else:
@@ -194,9 +198,10 @@ def tile_flops(problem: Problem, design: AnyDesign, blocks: int) -> int:
 
 def _with_arrays(
     problem: Problem, design: AnyDesign, machine: Machine, arrays: Sequence[ArrayLike],
-    sink: ArrayLike | None, seed: int, started: float,
+    sink: ArrayLike | None, page_table: ArrayLike | None, seed: int, started: float,
 ) -> Run:  # fmt: skip
     q, k, v = check_arrays(problem, arrays)
+    table = check_pages(problem, k, page_table)
     logits = check_sink(problem, sink)
     if problem.dtype in FP8:
         raise ValueError(
@@ -208,7 +213,7 @@ def _with_arrays(
             f"max_offset={design.max_offset} scales P up for FP8, whose numerics are not covered "
             "yet; use max_offset=0 with arrays"
         )
-    data = data_of(problem, design, q, k, v, logits)
+    data = data_of(problem, design, q, k, v, logits, table)
     if _no_work(problem):
         run = _empty_run(problem, design, machine, started)
     else:

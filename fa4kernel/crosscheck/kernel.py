@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fa4kernel.crosscheck.accepted import LeftOut
 from fa4kernel.crosscheck.tensors import Tensors
 from fa4kernel.emulator import Launch
-from fa4sim.pipelines.fa4.barriers import barrier_table, load_warps
-from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, LOAD_WARP, MMA_WARP
+from fa4sim.pipelines.fa4.barriers import barrier_table, load_warp_ids
+from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, MMA_WARP
 from fa4sim.specs import Design, Problem
 
 Floats = NDArray[np.float32]
@@ -76,5 +76,5 @@ def roles_by_warp(design: Design) -> dict[int, str]:
     roles |= {8 + lane: "correction" for lane in range(4)}
     if design.epilogue == "tma":
         roles[EPILOGUE_WARP] = "epilogue"
-    loaders = [LOAD_WARP] if load_warps(design) == 1 else [4, 5, 6, 7]
+    loaders = load_warp_ids(design)
     return roles | dict.fromkeys(loaders, "load")

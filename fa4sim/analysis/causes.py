@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fa4sim.analysis.records import Ints, Party, Records
-from fa4sim.trace import NONE, Table, Trace
+from fa4sim.trace import NONE, RECEIVERS, Table, Trace
 
-TENSOR, TMA, TMA_STORE = "tensor", "tma", "tma_store"
+TENSOR, TMA_STORE = "tensor", "tma_store"
 
 #: Barriers that complete with the bytes of a TMA load, and the spans that deliver them.
 DELIVERED = {
@@ -164,13 +164,13 @@ class Causes:
         """The load whose bytes were the last to come by ``end`` for this stage of a barrier."""
         best: Cause | None = None
         for other in self.cluster(cta):
-            ends = self._loads.get((other, on, stage))
+            ends, receiver = self._loads.get((other, on, stage), (None, ""))
             if ends is None:
                 continue
             found = int(ends.searchsorted(end, side="right"))
             if found and (best is None or ends[found - 1] > best.time):
                 time = int(ends[found - 1])
-                best = Cause((other, NONE, TMA), time, time)
+                best = Cause((other, NONE, receiver), time, time)
         return best
 
     # -- of a unit's work -------------------------------------------------------------------------
@@ -203,13 +203,15 @@ class Causes:
 
     def _index_loads(self) -> None:
         """When the loads for each stage of each delivered barrier ended, in order."""
-        self._loads: dict[tuple[int, str, int], Ints] = {}
-        tma = self.trace.span.where(role=TMA)
-        for barrier, ops in DELIVERED.items():
-            loads = tma.where(op=ops)
-            for cta, stage in np.unique(np.stack((loads["cta"], loads["stage"]), axis=1), axis=0):
-                mine = loads.where(cta=int(cta), stage=int(stage))
-                self._loads[int(cta), barrier, int(stage)] = np.sort(mine["end"])
+        self._loads: dict[tuple[int, str, int], tuple[Ints, str]] = {}
+        for receiver in RECEIVERS:
+            spans = self.trace.span.where(role=receiver)
+            for barrier, ops in DELIVERED.items():
+                loads = spans.where(op=ops)
+                places = np.stack((loads["cta"], loads["stage"]), axis=1)
+                for cta, stage in np.unique(places, axis=0):
+                    mine = loads.where(cta=int(cta), stage=int(stage))
+                    self._loads[int(cta), barrier, int(stage)] = np.sort(mine["end"]), receiver
 
     def _index_issues(self) -> None:
         """Match each unit's work with the record that issued it: both are first come, first served.

@@ -92,7 +92,7 @@ def describe(trace: Trace) -> Sections:
     sections: Sections = {"time": {whole.clock: float(length)}, "units": {}, "ops": {}}
     span = whole.span
     sms = max(1, len(np.unique(span["sm"])))
-    for unit in ("tensor", "tma", "tma_store"):
+    for unit in ("tensor", "tma", "cp_async", "tma_store"):
         mine = span.where(role=unit)
         if len(mine):
             length_of = mine["end"] - mine["start"]

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fa4sim.analysis.causes import TENSOR, TMA, TMA_STORE, Causes
+from fa4sim.analysis.causes import TENSOR, TMA_STORE, Causes
 from fa4sim.analysis.records import Party, all_records, text_table
 from fa4sim.analysis.steady import SteadyState, steady_state
-from fa4sim.trace import NONE, Trace
+from fa4sim.trace import NONE, RECEIVERS, Trace
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def kind_of_work(role: str, op: str) -> str:
         return KINDS[op]
     if op.startswith(("wait ", "nothing ")):
         return "not known"
-    if role == TMA or role == "load" or "load_" in op:
+    if role in RECEIVERS or role == "load" or "load_" in op:
         return "load"
     if role in (TMA_STORE, "epilogue"):
         return "epilogue"

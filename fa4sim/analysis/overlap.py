@@ -23,6 +23,7 @@ PAIRS = (
     ("softmax0.exp2", "softmax1.exp2"),
     ("exp2", "tensor"),
     ("tma", "tensor"),
+    ("cp_async", "tensor"),
     ("correction", "tensor"),
     ("tma_store", "tensor"),
 )

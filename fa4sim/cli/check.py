@@ -21,7 +21,8 @@ from fa4sim.cli.errors import (
     refusals,
 )
 from fa4sim.cli.output import note, print_json, say, shows_progress
-from fa4sim.numerics import attention_blockwise, attention_float64, round_to
+from fa4sim.numerics import attention_blockwise, attention_float64, gather_pages, round_to
+from fa4sim.numerics.paged import PageTable
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs import FP8, AnyDesign, Design, Problem
 
@@ -38,17 +39,33 @@ MOST_ELEMENTS = 2**27
 #: The float64 reference holds a head's scores at once, several times.
 MOST_SCORES_PER_HEAD = 2**24
 
+#: Pages that no sequence has: a wrong page number may find one.
+SPARE_PAGES = 3
+
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Random Q, K, V and sink logits, values of the problem's dtype."""
+    """Random Q, K, V and sink logits, values of the problem's dtype.
+
+    Of a problem with pages ``k`` and ``v`` are (pages, page_size, kv_heads, head_dim), and
+    ``page_table`` says which pages hold a sequence's keys.
+    """
 
     q: Floats
     k: Floats
     v: Floats
     sink: Floats | None
+    page_table: PageTable | None = None
+
+    def in_one_piece(self, problem: Problem) -> Inputs:
+        """The same with the keys of each sequence behind each other."""
+        if self.page_table is None:
+            return self
+        keys = [problem.lengths(b)[1] for b in range(problem.batch)]
+        k, v = (gather_pages(x, self.page_table, keys) for x in (self.k, self.v))
+        return Inputs(self.q, k, v, self.sink)
 
 
 @dataclass(frozen=True)
@@ -114,6 +131,7 @@ class Verdict:
         "fa4sim check",
         "fa4sim check --heads 4 --kv-heads 2 --seqlen-q 300 --seqlen-k 700 --causal",
         "fa4sim check --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
+        "fa4sim check --seqlen-q 1 --seqlen-k 900 --page-size 16",
         "fa4sim check --set rescale_threshold=0 --set p_first_columns=128",
         "fa4sim check --break swap_slots:load_KV_full",
     )
@@ -197,10 +215,22 @@ def random_inputs(problem: Problem, seed: int) -> Inputs:
     def normal(*shape: int) -> Floats:
         return round_to(rng.standard_normal(shape, dtype=np.float32), problem.dtype)
 
+    rows, table = (problem.batch, problem.seqlen_k), None
+    if problem.page_size is not None:
+        table = random_pages(problem, rng)
+        rows = (table.size + SPARE_PAGES, problem.page_size)
     q = normal(problem.batch, problem.seqlen_q, problem.heads, problem.head_dim)
-    k = normal(problem.batch, problem.seqlen_k, problem.kv_heads, problem.head_dim)
-    v = normal(problem.batch, problem.seqlen_k, problem.kv_heads, problem.dim_v)
-    return Inputs(q, k, v, normal(problem.heads) if problem.sink else None)
+    k = normal(*rows, problem.kv_heads, problem.head_dim)
+    v = normal(*rows, problem.kv_heads, problem.dim_v)
+    return Inputs(q, k, v, normal(problem.heads) if problem.sink else None, table)
+
+
+def random_pages(problem: Problem, rng: np.random.Generator) -> PageTable:
+    """A table (batch, pages of the longest sequence) of pages in any order, none of them shared."""
+    assert problem.seqlen_k is not None and problem.page_size is not None
+    columns = -(-problem.seqlen_k // problem.page_size)
+    pages = rng.permutation(problem.batch * columns + SPARE_PAGES)[: problem.batch * columns]
+    return pages.reshape(problem.batch, columns).astype(np.int32)
 
 
 def compare_with_references(setup: options.Setup, seed: int) -> Verdict:
@@ -210,8 +240,9 @@ def compare_with_references(setup: options.Setup, seed: int) -> Verdict:
     with refusals(), np.errstate(all="ignore"):  # a broken design computes on poison
         run = simulate(
             problem, design, setup.machine, arrays=(inputs.q, inputs.k, inputs.v),
-            sink=inputs.sink, seed=seed, on_hazard="record",
+            sink=inputs.sink, page_table=inputs.page_table, seed=seed, on_hazard="record",
         )  # fmt: skip
+        inputs = inputs.in_one_piece(problem)
         out, lse = blockwise(problem, design, inputs)
         exact, exact_lse = attention_float64(
             inputs.q, inputs.k, inputs.v, sink=inputs.sink, **_mask_options(problem)

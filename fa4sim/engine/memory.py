@@ -1,4 +1,4 @@
-"""What stands behind an SM's loads and stores: the TMA engine, L2 and HBM.
+"""What stands behind an SM's loads and stores: the TMA engine, cp.async, L2 and HBM.
 
 Every SM has its own path of limited rate. L2 and HBM are shared: an SM may use its fair share of
 them (capacity divided by the SMs at work) and run ahead of that share by ``share_burst_bytes``.
@@ -67,7 +67,8 @@ class Load:
     """One tile on its way to shared memory: ``size`` bytes for step ``step`` of tile ``tile``.
 
     ``first_byte`` is when its data can start to arrive, ``hbm_size`` how much of it HBM has to
-    give for this SM; ``done`` is called when it is all there.
+    give for this SM, ``l2_size`` how much L2 (all, if not given; rows past the end are zeros that
+    nobody sends); ``done`` is called when it is all there.
     """
 
     tensor: str
@@ -80,6 +81,7 @@ class Load:
     first_byte: int
     hbm_size: int
     done: Callable[[Load], None]
+    l2_size: int | None = None
 
     def shift(self, tiles: int, steps: int, ids: int) -> None:
         """Stand for the same load later; ``ids`` is what the tile's number grows by."""
@@ -91,11 +93,15 @@ class Load:
 
 
 class TmaLoad:
-    """The TMA engine's receiving side of one SM: tiles land one after the other."""
+    """The TMA engine's receiving side of one SM: tiles land one after the other.
+
+    By another ``name`` it is the path of cp.async, on which pieces of tiles land in the order in
+    which the warps have asked for them.
+    """
 
     def __init__(
         self, core: Core, sm: int, cta: int, port: Unit, width: int, rate: float, l2: Share,
-        hbm: Share,
+        hbm: Share, name: str = "tma",
     ) -> None:  # fmt: skip
         self.core = core
         self.env = core.env
@@ -113,12 +119,12 @@ class TmaLoad:
         self.in_flight = 0
         self.since = 0
         self.current: Load | None = None
-        self.key = f"tma@{cta}"
+        self.key = f"{name}@{cta}"
         code = core.trace.code
-        self._role = code("tma")
-        self._unit = code("tma")
+        self._role = code(name)
+        self._unit = code(name)
         self._ops: dict[str, int] = {}
-        self._counter = code("bytes_in_flight")
+        self._counter = code("bytes_in_flight" if name == "tma" else f"{name}_bytes_in_flight")
 
     def push(self, load: Load) -> None:
         """Queue one tile; ``load.first_byte`` is when its data can start to arrive."""
@@ -153,8 +159,8 @@ class TmaLoad:
             self.left = load.size
             while self.left:
                 size = CHUNK_BYTES if self.left > CHUNK_BYTES else self.left
-                arrived = self.free + round(size / self.rate)
-                arrived = max(arrived, self.l2.take(now, size))
+                sent = size if load.l2_size is None else load.l2_size * size // load.size
+                arrived = max(self.free + round(sent / self.rate), self.l2.take(now, sent))
                 if load.hbm_size:
                     part = load.hbm_size * size // load.size
                     arrived = max(arrived, self.hbm.take(now, part))
@@ -188,7 +194,8 @@ class TmaLoad:
         """The engine relative to ``now`` and to the step in hand; ``place`` as for the pipe."""
         waiting = tuple(
             (load.tensor, load.stage if load.tensor == "Q" else place(load.stage),
-             load.tile - tile, load.step - step, max(0, load.first_byte - now), load.hbm_size)
+             load.tile - tile, load.step - step, max(0, load.first_byte - now), load.hbm_size,
+             load.l2_size)
             for load in self.loads()
         )  # fmt: skip
         shares = (self.l2.state(now), self.hbm.state(now))

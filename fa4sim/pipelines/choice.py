@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fa4sim.engine.core import Core
+from fa4sim.numerics.paged import PageTable
 from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
 from fa4sim.pipelines.fa3.barriers import barrier_table as fa3_barriers
 from fa4sim.pipelines.fa3.build import build_cluster as build_fa3
@@ -50,9 +51,10 @@ def barriers_of(design: AnyDesign) -> dict[str, BarrierSpec]:
 
 
 def data_of(
-    problem: Problem, design: AnyDesign, q: Array, k: Array, v: Array, sink: Array | None
-) -> Any:
+    problem: Problem, design: AnyDesign, q: Array, k: Array, v: Array, sink: Array | None,
+    page_table: PageTable | None = None,
+) -> Any:  # fmt: skip
     """The values of an attention call, for the pipeline of ``design`` to work on."""
     if isinstance(design, HopperDesign):
         return HopperData(problem, design, q, k, v)
-    return Data(problem, design, q, k, v, sink)
+    return Data(problem, design, q, k, v, sink, page_table)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warps
-from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, LOAD_WARP, MMA_WARP, SPARE_WARP
+from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warp_ids
+from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, MMA_WARP, SPARE_WARP
 from fa4sim.specs import Design
 
 #: More roles than this are not named one by one.
@@ -91,15 +91,13 @@ def roles(design: Design) -> list[RoleRow]:
                 ("wait O_epi_full[s]", "TMA store", "arrive O_epi_empty[s]"),
             )
         )
-    warps = str(LOAD_WARP) if load_warps(design) == 1 else "4 to 7"
+    warps = load_warp_ids(design)
+    shown = str(warps[0]) if len(warps) == 1 else f"{warps[0]} to {warps[-1]}"
+    what = ("asks the TMA for Q, K and V", "expect bytes · TMA: K, then V, …")
+    if design.kv_load == "cp_async":
+        what = ("copies K and V row by row", "16 bytes a thread, arrive when they are there")
     rows.append(
-        RoleRow(
-            "load",
-            warps,
-            other,
-            "asks the TMA for Q, K and V",
-            ("once a tile: Q", "wait a slot empty", "expect bytes · TMA: K, then V, …"),
-        )
+        RoleRow("load", shown, other, what[0], ("once a tile: Q", "wait a slot empty", what[1]))
     )
     if design.scheduler == "dynamic":
         ask = ("wait clc_empty", "ask the hardware for the next tile")

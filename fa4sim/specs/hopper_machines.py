@@ -118,6 +118,17 @@ _H200: Mapping[str, Constant] = {
     "tma_bytes_per_cycle": from_h200("tma_l2_one_sm_peak_bytes_per_cycle", whole=False),
     "tma_store_latency_cycles": from_h200("tma_store_base_cycles"),
     "tma_store_bytes_per_cycle": from_h200("tma_store_bytes_per_cycle", whole=False),
+    "cp_async_latency_cycles": from_h200("tma_l2_base_cycles"),
+    "cp_async_bytes_per_cycle": from_h200("l2_read_one_sm_bytes_per_cycle", whole=False),
+    "load_l1_latency_cycles": Constant(41, published("arXiv 2402.13499: 40.7 cycles on an H100")),
+    "load_l2_latency_cycles": from_h200("ld_global_l2_latency_cycles"),
+    "load_hbm_extra_cycles": Constant(
+        round(
+            h200_value("ld_global_hbm_latency_cycles") - h200_value("ld_global_l2_latency_cycles")
+        ),
+        h200_origin("ld_global_hbm_latency_cycles", "ld_global_l2_latency_cycles"),
+    ),
+    "hbm_fetch_bytes": Constant(64, assumed("as on a B200", 32, 128)),
     "l2_bytes": Constant(60 * 2**20, _by_hand("L2 size that the driver reports: 60 MiB")),
     "l2_bytes_per_cycle": Constant(
         132 * h200_value("tma_l2_all_sms_peak_bytes_per_cycle"),

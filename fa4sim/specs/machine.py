@@ -120,6 +120,18 @@ class Machine:
     l2_bytes_per_cycle: float
     """Whole chip."""
     hbm_bytes_per_second: float
+    cp_async_latency_cycles: int
+    """Issue of cp.async to the waiter's next instruction, data in L2."""
+    cp_async_bytes_per_cycle: float
+    """Most one SM can receive by cp.async."""
+    load_l1_latency_cycles: int
+    """A load's issue to the use of its value, where L1 has it."""
+    load_l2_latency_cycles: int
+    """The same where L2 has it."""
+    load_hbm_extra_cycles: int
+    """What data in HBM adds to that."""
+    hbm_fetch_bytes: int
+    """What L2 fetches from HBM for one missing sector of 32 bytes."""
     share_burst_bytes: int
     """How far one SM may run ahead of its fair share of L2 or HBM, where SMs are out of step."""
     share_burst_in_step_bytes: int
@@ -255,6 +267,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "l2_bytes_per_cycle": (1, 1e12),
     "tma_bytes_per_cycle": (1e-2, 1e6),
     "tma_store_bytes_per_cycle": (1e-2, 1e6),
+    "cp_async_bytes_per_cycle": (1e-2, 1e6),
+    "hbm_fetch_bytes": (32, 4096),
     "launch_seconds": (0, 10),
     "beside_mma_factor": (1, 1000),
     "beside_mma_issue_factor": (1, 1000),
@@ -278,6 +292,7 @@ _RATES = frozenset(
         *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
         *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
         *("tma_bytes_per_cycle", "tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle"),
+        *("cp_async_bytes_per_cycle", "hbm_fetch_bytes"),
         *("hbm_bytes_per_second", "smem_bytes_per_cta", "registers_per_sm"),
     )
 )

@@ -20,6 +20,7 @@ PAPER = "FlashAttention-4 paper, arXiv 2603.05451"
 PTX = "PTX ISA manual"
 SEMIANALYSIS = "SemiAnalysisAI/microbench-blackwell, B200 result files of May 2026"
 UTCMMA = "AndreSlavescu/flashinfer-competition, B200 tcgen05 micro-benchmarks of March 2026"
+CHIPS_AND_CHEESE = "Chips and Cheese, Nvidia's B200 (December 2025)"
 QUICKRUN = "ademeure/QuickRunCUDA, Blackwell catalogue of April 2026"
 CUDNN_1178 = "cudnn-frontend pull request 1178 (micro-benchmark on sm_100a)"
 
@@ -127,6 +128,26 @@ _B200: Mapping[str, Constant] = {
     "tma_bytes_per_cycle": from_h200("tma_l2_one_sm_peak_bytes_per_cycle", whole=False),
     "tma_store_latency_cycles": from_h200("tma_store_base_cycles"),
     "tma_store_bytes_per_cycle": from_h200("tma_store_bytes_per_cycle", whole=False),
+    "cp_async_latency_cycles": Constant(
+        650,
+        assumed(
+            "as TMA's: on an H200 1 to 2 KiB take 441 to 464 cycles by TMA, 461 by cp.async",
+            313,
+            900,
+        ),
+    ),
+    "cp_async_bytes_per_cycle": from_h200("l2_read_one_sm_bytes_per_cycle", whole=False),
+    "load_l1_latency_cycles": Constant(39, published(f"{CHIPS_AND_CHEESE}: 19.6 ns")),
+    "load_l2_latency_cycles": from_h200("ld_global_l2_latency_cycles"),
+    "load_hbm_extra_cycles": Constant(
+        round(
+            h200_value("ld_global_hbm_latency_cycles") - h200_value("ld_global_l2_latency_cycles")
+        ),
+        h200_origin("ld_global_hbm_latency_cycles", "ld_global_l2_latency_cycles"),
+    ),
+    "hbm_fetch_bytes": Constant(
+        64, assumed("two sectors; what L2 prefetches on a miss is not documented", 32, 128)
+    ),
     "l2_bytes": Constant(126 * 2**20, published("B200 specification pages: 126 MB")),
     "l2_bytes_per_cycle": Constant(
         10550.0, published(f"{QUICKRUN}: 20.5 TB/s at 1.942 GHz by TMA from a 64 MiB set")

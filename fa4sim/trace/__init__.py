@@ -13,12 +13,22 @@ same six tables; every picture, check and comparison is a function of them.
 
 from fa4sim.trace.io import load, save
 from fa4sim.trace.table import NONE, Table
-from fa4sim.trace.trace import CLOCKS, COLUMNS, SCHEMA, TEXT_COLUMNS, Repeat, Ring, Trace
+from fa4sim.trace.trace import (
+    CLOCKS,
+    COLUMNS,
+    RECEIVERS,
+    SCHEMA,
+    TEXT_COLUMNS,
+    Repeat,
+    Ring,
+    Trace,
+)
 
 __all__ = [
     "CLOCKS",
     "COLUMNS",
     "NONE",
+    "RECEIVERS",
     "SCHEMA",
     "TEXT_COLUMNS",
     "Repeat",

@@ -22,6 +22,9 @@ SCHEMA = 1
 #: ``cycles`` for the simulator, ``ticks`` for the emulator (order, not time), ``ns`` for a GPU.
 CLOCKS = ("cycles", "ticks", "ns")
 
+#: Units whose spans say when a tile has landed: the TMA engine, and the path of cp.async.
+RECEIVERS = ("tma", "cp_async")
+
 #: Columns of every table. Times are integers of ``Trace.clock``; ``end`` is exclusive.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     # What ran, from start to end. ``busy`` is how many of those units of time the unit worked

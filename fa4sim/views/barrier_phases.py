@@ -47,6 +47,7 @@ ROLE_COLOURS = {
     "correction": GREEN,
     "load": PURPLE,
     "tma": PURPLE,
+    "cp_async": PURPLE,
     "mma": SKY,
     "epilogue": GREY,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from fa4sim.trace import Trace
+from fa4sim.trace import RECEIVERS, Trace
 
 #: ``(source span, target span, what)``: row numbers of the span table and what went across.
 Flow = tuple[int, int, str]
@@ -83,18 +83,21 @@ def _implied(trace: Trace) -> list[Flow]:
     def by_softmax(op: str) -> Sequence[int]:
         return [row for role in softmax for row in by_op[role, op]]
 
+    def landings(tensor: str) -> Sequence[int]:
+        return [row for role in RECEIVERS for row in by_op[role, f"load {tensor}"]]
+
     qk, pv = by_op["tensor", "QK"], by_op["tensor", "PV"]
     pv_of_step = at(pv, of_step)
     for tensor in ("K", "V", "Q"):
         issued = at(by_op["load", f"issue {tensor}"], of_step)
-        in_order(issued, at(by_op["tma", f"load {tensor}"], of_step), f"issue {tensor}")
+        in_order(issued, at(landings(tensor), of_step), f"issue {tensor}")
     for op, run in (("QK", qk), ("PV", pv)):
         in_order(at(by_op["mma", f"issue {op}"], of_stage), at(run, of_stage), f"issue {op}")
 
     first_pv = [rows[0] for rows in pv_of_step.values()]
-    each(at(by_op["tma", "load K"], of_block), at(qk, of_block), "K")
-    each(at(by_op["tma", "load V"], of_block), at(first_pv, of_block), "V")
-    each(at(by_op["tma", "load Q"], of_stage), at(qk, of_stage), "Q", to=slice(1))
+    each(at(landings("K"), of_block), at(qk, of_block), "K")
+    each(at(landings("V"), of_block), at(first_pv, of_block), "V")
+    each(at(landings("Q"), of_stage), at(qk, of_stage), "Q", to=slice(1))
 
     first_reads = [rows[0] for rows in at(by_softmax("read S"), of_lane).values()]
     each(at(qk, of_step), at(first_reads, of_step), "S")

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from matplotlib.axes import Axes
 
-from fa4sim.trace import NONE, Table, Trace
+from fa4sim.trace import NONE, RECEIVERS, Table, Trace
 from fa4sim.views.figure import Picture
 from fa4sim.views.layout import (
     Bar,
@@ -158,7 +158,7 @@ def _slot_label(trace: Trace, name: str) -> str:
 
 def _smem_bars(part: Scope, lives: Table, slots: dict[str, int]) -> list[Bar]:
     """What lies in each slot; ``landed`` (whole) is the end of the load that brought it."""
-    loads = part.trace.span.where(cta=part.cta, role="tma")
+    loads = part.trace.span.where(cta=part.cta, role=RECEIVERS)
     bars = []
     for life in lives.rows():
         tensor, birth, death = str(life["tensor"]), int(life["birth"]), int(life["death"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fa4sim.trace import NONE, Table, Trace
+from fa4sim.trace import NONE, RECEIVERS, Table, Trace
 from fa4sim.views.figure import Picture
 from fa4sim.views.layout import (
     Bar,
@@ -177,7 +177,8 @@ class _Finder:
         acquire = self.waits("load", empty, birth, stage=at)
         issue = [s for s in self.spans("load", f"issue {tensor}", stage=at, **of_block)
                  if birth <= int(s["start"]) <= death]  # fmt: skip
-        load = [s for s in self.spans("tma", f"load {tensor}", stage=at, **of_block)
+        load = [s for receiver in RECEIVERS
+                for s in self.spans(receiver, f"load {tensor}", stage=at, **of_block)
                 if birth <= int(s["start"]) <= death]  # fmt: skip
         landed = max((int(s["end"]) for s in load), default=birth)
         first, last = int(life["first_use"]), int(life["last_use"])

@@ -38,8 +38,8 @@ from fa4sim.views.style import (
 
 #: Lanes from top to bottom: the way of the data, K and V in, scores, probabilities, O out.
 ROLES = (
-    *("load", "tma", "mma", "tensor", "softmax0", "softmax1", "correction", "epilogue"),
-    *("tma_store", "scheduler"),
+    *("load", "tma", "cp_async", "mma", "tensor", "softmax0", "softmax1", "correction"),
+    *("epilogue", "tma_store", "scheduler"),
 )
 #: Asynchronous units, of which a trace may tell when work was issued and done: of work that
 #: overlaps, each is drawn until the next was issued.

@@ -33,6 +33,7 @@ UNITS = {
     "tmem": SKY,
     "smem": GREEN,
     "tma": PURPLE,
+    "cp_async": PURPLE,
     "tma_store": PURPLE,
     "issue": GREY,
 }

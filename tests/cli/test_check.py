@@ -43,6 +43,8 @@ def test_a_check_tells_its_verdict_in_words(fa4sim, tiny):
         ("--seqlen-q", 256, "--heads", 1, "--set", "exp2_degree=4", "--set", "exp2_emulated=8"),
         ("--seqlen-q", 256, "--heads", 1, "--set", "rescale_threshold=0"),
         ("--seqlen-q", 1, "--seqlen-k", 1, "--heads", 1),
+        ("--seqlen-q", 70, "--seqlen-k", 300, "--heads", 1, "--batch", 2, "--page-size", 3),
+        ("--seqlen-q", 30, "--seqlen-k", 200, "--heads", 1, "--page-size", 128),
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
@@ -76,6 +78,15 @@ def test_inputs_are_values_of_the_dtype():
     assert inputs.q.shape == (1, 8, 4, 128) and inputs.k.shape == (1, 8, 2, 128)
     assert inputs.sink is not None and inputs.sink.shape == (4,)
     assert not np.any(inputs.q.view(np.uint32) & 0xFFFF)  # bf16: the upper half of a float32
+
+
+def test_pages_lie_in_any_order_among_others():
+    problem = Problem(batch=3, heads=2, seqlen_q=1, seqlen_k=40, page_size=16)
+    inputs = module.random_inputs(problem, seed=0)
+    assert inputs.page_table is not None and inputs.page_table.shape == (3, 3)
+    assert len(set(inputs.page_table.ravel().tolist())) == 9 < len(inputs.k)
+    assert inputs.k.shape[1:] == (16, 2, 128)
+    assert inputs.in_one_piece(problem).k.shape == (3, 40, 2, 128)
 
 
 def test_numbers_that_are_too_far_fail_with_code_1(fa4sim, tiny, monkeypatch):

@@ -51,6 +51,16 @@ def test_the_command_says_what_the_library_says(fa4sim):
     assert facts["units"] == pytest.approx(report.units)
 
 
+def test_a_run_with_pages_says_so(fa4sim):
+    outcome = fa4sim("run", "--heads", 2, "--seqlen-q", 1, "--seqlen-k", 2048, "--page-size", 1)
+    assert outcome.code == 0
+    assert "pages of 1" in outcome.out and "cp.async with transposed pointers" in outcome.out
+    facts = fa4sim("run", "--heads", 1, "--seqlen-q", 8, "--page-size", 128, "--json").json
+    assert facts["problem"]["page_size"] == 128 and facts["design"]["kv_load"] == "tma"
+    refused = fa4sim("run", "--heads", 1, "--seqlen-q", 8, "--page-size", 0)
+    assert refused.code == 2 and "page_size=0 must be at least 1" in refused.err
+
+
 def test_the_text_of_a_run_has_the_figures(fa4sim, tiny):
     outcome = fa4sim("run", *tiny)
     assert outcome.code == 0 and outcome.err == ""

@@ -56,6 +56,33 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
         Problem(heads=3, seqlen_q=512, seqlen_k=1024),
         {"kv_stages": 2, "cta_group": 1},
     ),
+    "pages of a token": (Problem(heads=3, seqlen_q=512, seqlen_k=1000, page_size=1), {}),
+    "pages of 48": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=96, causal=True, page_size=48),
+        {"scheduler": "static_persistent"},
+    ),
+    "naive pages": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, page_size=16),
+        {"page_pointers": "naive"},
+    ),
+    "pages of a block": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, page_size=128), {}),
+    "pages, one Q tile": (Problem(heads=8, kv_heads=2, seqlen_q=2, seqlen_k=900, page_size=8), {}),
+    "pages, uneven ring": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=192, head_dim_v=128, page_size=256),
+        {},
+    ),
+    "pages, odd group": (
+        Problem(heads=6, kv_heads=2, seqlen_q=300, seqlen_k=700, page_size=32),
+        {},
+    ),
+    "pages, variable lengths": (
+        Problem(heads=2, seqlens_q=(256, 256), seqlens_k=(700, 640), page_size=4),
+        {},
+    ),
+    "pages, fp8": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, dtype="e4m3", head_dim=64, page_size=64),
+        {},
+    ),
     "fp8": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, dtype="e4m3"), {}),
 }
 

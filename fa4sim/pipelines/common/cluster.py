@@ -82,6 +82,8 @@ class BaseCta:
         self.tma = TmaLoad(
             core, sm, number, self.smem_port, width, machine.tma_bytes_per_cycle, self.l2, self.hbm
         )
+        #: Whatever brings tiles into shared memory; a pipeline may add to them.
+        self.receivers = [self.tma]
         self.tma_store = TmaStore(
             core, sm, number, self.smem_port, width, machine.tma_store_bytes_per_cycle,
             machine.tma_store_latency_cycles, self.l2, self.hbm,

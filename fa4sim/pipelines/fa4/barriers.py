@@ -56,9 +56,19 @@ def epilogue_role(design: Design) -> str:
     return "epilogue" if design.epilogue == "tma" else "correction"
 
 
+def load_warp_ids(design: Design) -> tuple[int, ...]:
+    """The warps that load: one for TMA; for cp.async of K and V the spare warp, too.
+
+    With one Q tile and any cp.async they are those of the second softmax, which is not needed.
+    """
+    if design.q_stages == 1 and "cp_async" in (design.q_load, design.kv_load):
+        return (4, 5, 6, 7)
+    return (14, 15) if design.kv_load == "cp_async" else (14,)
+
+
 def load_warps(design: Design) -> int:
-    """Warps that load: one for TMA; with one Q tile and cp.async the idle softmax1 four."""
-    return 4 if design.q_load == "cp_async" and design.q_stages == 1 else 1
+    """How many warps load."""
+    return len(load_warp_ids(design))
 
 
 def barrier_table(design: Design) -> dict[str, BarrierSpec]:
@@ -75,6 +85,8 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
     loaders = load_warps(design)
     cp_async = design.q_load == "cp_async"
     q_count = WARP * loaders if cp_async else 1
+    rows = design.kv_load == "cp_async"
+    kv_count = WARP * loaders if rows else 1
     dynamic = design.scheduler == "dynamic"
     persistent = dynamic or design.scheduler == "static_persistent" or design.one_m_block
     two_parts = design.p_first_columns < design.tile_n
@@ -92,8 +104,8 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
             "load_Q_empty", q, 1, {"tensor": 1}, ("load",), "sQ[s]", starts_free=True
         ),
         BarrierSpec(
-            "load_KV_full", design.kv_stages, 1, {"load": 1}, ("mma",), "one slot of the K/V ring",
-            owner="leader", tx_bytes="one K or V tile",
+            "load_KV_full", design.kv_stages, kv_count, {"load": kv_count}, ("mma",),
+            "one slot of the K/V ring", owner="leader", tx_bytes="" if rows else "one K or V tile",
         ),
         BarrierSpec(
             "load_KV_empty", design.kv_stages, 1, {"tensor": 1}, ("load",),

@@ -6,19 +6,27 @@ from collections.abc import Callable, Sequence
 
 from fa4sim.engine.agent import Agent
 from fa4sim.engine.core import Core
-from fa4sim.pipelines.fa4.barriers import load_warps, waiters_of
+from fa4sim.pipelines.fa4.barriers import load_warp_ids, waiters_of
 from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
 from fa4sim.pipelines.fa4.correction import CorrectionRole
 from fa4sim.pipelines.fa4.data import Data
 from fa4sim.pipelines.fa4.epilogue import EpilogueRole
 from fa4sim.pipelines.fa4.load import LoadRole
 from fa4sim.pipelines.fa4.mma import MmaRole, PeerMmaRole
+from fa4sim.pipelines.fa4.paged_load import PagedLoadRole, RowLoadRole
 from fa4sim.pipelines.fa4.scheduler import IdleRole, SchedulerRole
 from fa4sim.pipelines.fa4.softmax import SoftmaxRole
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.specs import Design, Machine, Problem
 
-MMA_WARP, EPILOGUE_WARP, LOAD_WARP, SPARE_WARP = 12, 13, 14, 15
+MMA_WARP, EPILOGUE_WARP, SPARE_WARP = 12, 13, 15
+
+
+def load_role(problem: Problem, design: Design) -> type[LoadRole]:
+    """How load warps find K and V."""
+    if design.kv_load == "cp_async":
+        return RowLoadRole
+    return LoadRole if problem.page_size is None else PagedLoadRole
 
 
 def build_cluster(
@@ -36,8 +44,6 @@ def build_cluster(
     fetch: Callable[[], WorkTile | None] = lambda: None,
 ) -> Cluster:
     """A cluster with all its warps started, ready for ``core.run()``."""
-    if design.kv_load != "tma":
-        raise ValueError(f"kv_load={design.kv_load!r} is not simulated yet; use pages of a block")
     cluster = Cluster(
         core, problem, design, machine, tiles, around, first_sm, first_cta, seed, data
     )
@@ -51,9 +57,10 @@ def build_cluster(
         agents.append(mma(cluster, cta, MMA_WARP))
         if design.epilogue == "tma":
             agents.append(EpilogueRole(cluster, cta, EPILOGUE_WARP))
-        loaders = load_warps(design)
-        warps = [LOAD_WARP] if loaders == 1 else [4, 5, 6, 7]
-        agents += [LoadRole(cluster, cta, warp, rank) for rank, warp in enumerate(warps)]
+        load = load_role(problem, design)
+        agents += [
+            load(cluster, cta, warp, rank) for rank, warp in enumerate(load_warp_ids(design))
+        ]
         if dynamic:
             agents.append(SchedulerRole(cluster, cta, SPARE_WARP, fetch))
             taken = {agent.warp for agent in agents}
@@ -70,10 +77,13 @@ def build_cluster(
                     elif spec.name == "TmemPtr":
                         # At the end the others only arrive: nobody but the MMA warp waits.
                         mine = agent.role == "mma"
+                    elif spec.name == "load_Q_empty":
+                        mine = isinstance(agent, LoadRole) and agent.loads_q
                     if agent.role in roles and mine:
                         barrier.watch(agent.key)
         cluster.agents += agents
-        core.env.process(cta.tma.run())
+        for receiver in cta.receivers:
+            core.env.process(receiver.run())
         core.env.process(cta.tma_store.run())
     core.env.process(cluster.tensor.run())
     for agent in cluster.agents:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fa4sim.engine.buffers import Buffer, Shards
 from fa4sim.engine.core import Core
+from fa4sim.engine.memory import TmaLoad
 from fa4sim.engine.tensor import Mma, TensorPipe
 from fa4sim.pipelines.common.cluster import BaseCluster, BaseCta, Operation
 from fa4sim.pipelines.common.cluster import Surroundings as Surroundings
@@ -103,6 +104,13 @@ class Cta(BaseCta):
             Buffer(core, "O", f"sO[{s}]", sm, number, s, "O_epi_full", "O_epi_empty")
             for s in range(q)
         ]
+        if design.kv_load == "cp_async":
+            machine = cluster.machine
+            self.cp_async = TmaLoad(
+                core, sm, number, self.smem_port, machine.smem_bytes_per_cycle,
+                machine.cp_async_bytes_per_cycle, self.l2, self.hbm, "cp_async",
+            )  # fmt: skip
+            self.receivers.append(self.cp_async)
         self.tmem = [TmemStage() for _ in range(q)]
         self.tmem_allocated = False
         self.tmem_users = 4 * (q + 1)
@@ -228,10 +236,9 @@ class Cluster(BaseCluster):
 
     def arrivals(self) -> dict[str, int]:
         """Arrivals one warp makes at once, where it is not all 32 threads."""
-        by_tma = self.design.q_load == "tma"
         return {
-            "load_KV_full": 1,
-            "load_Q_full": 1 if by_tma else 32,
+            "load_KV_full": 1 if self.design.kv_load == "tma" else 32,
+            "load_Q_full": 1 if self.design.q_load == "tma" else 32,
             "P_full_lastsplit": 1,
             "load_epi_full": 1,
             "load_epi_empty": 1,

@@ -21,6 +21,7 @@ from fa4sim.numerics import steps
 from fa4sim.numerics.exp2 import emulated_columns
 from fa4sim.numerics.formats import from_bits16, to_bits16
 from fa4sim.numerics.masks import NO_MASK, row_limits
+from fa4sim.numerics.paged import PageTable
 from fa4sim.pipelines.fa4.tiles import WorkTile, first_row, kv_head_of, packed_rows
 from fa4sim.specs import Design, Problem
 
@@ -63,16 +64,19 @@ class Data:
     """Global memory of one attention call, and the arithmetic of its roles.
 
     ``q``, ``k``, ``v`` are float32 arrays of shape (batch, seqlen, heads, head_dim) holding values
-    of the problem's dtype; ``sink`` is (heads,). ``out`` and ``lse`` are what the kernel writes.
+    of the problem's dtype; ``sink`` is (heads,). With a ``page_table`` (batch, pages of a
+    sequence) k and v are (pages, page_size, heads, head_dim). ``out`` and ``lse`` are what the
+    kernel writes.
     """
 
     def __init__(
         self, problem: Problem, design: Design, q: Array, k: Array, v: Array,
-        sink: Array | None = None,
+        sink: Array | None = None, page_table: PageTable | None = None,
     ) -> None:  # fmt: skip
         self.problem = problem
         self.design = design
         self.q, self.k, self.v, self.sink = q, k, v, sink
+        self.page_table = page_table
         batch, seqlen_q = q.shape[:2]
         self.out = np.full((batch, seqlen_q, problem.heads, problem.dim_v), np.nan, np.float32)
         self.lse = np.full((batch, problem.heads, seqlen_q), np.nan, dtype=np.float32)
@@ -140,16 +144,29 @@ class Data:
         return rows
 
     def _block(self, array: Array, tile: WorkTile, block: int, width: int) -> Array:
-        """One K or V block, zero outside the sequence."""
+        """One K or V block, zero outside the sequence (a page that comes by TMA comes whole)."""
         n = self.design.tile_n
         _, seqlen_k = self.problem.lengths(tile.batch)
         head = kv_head_of(self.problem, self.design, tile.head)
         rows = np.zeros((n, width), dtype=np.float32)
         low, high = max(0, block * n), min(seqlen_k, (block + 1) * n)
+        if self.page_table is not None and self.design.kv_load == "tma" and low < high:
+            high = low + n
         if low < high:
             dim = array.shape[-1]
-            rows[low - block * n : high - block * n, :dim] = array[tile.batch, low:high, head]
+            keys = np.arange(low, high)
+            found = self._rows_of(array, tile.batch, keys)[:, head]
+            rows[low - block * n : high - block * n, :dim] = found
         return rows
+
+    def _rows_of(self, array: Array, batch: int, keys: NDArray[np.int64]) -> Array:
+        """Rows of K or V of a sequence, all heads, wherever its pages lie."""
+        if self.page_table is None:
+            found: Array = array[batch, keys]
+            return found
+        page = array.shape[1]
+        found = array[self.page_table[batch, keys // page], keys % page]
+        return found
 
     def fill_q(self, cta: Cta, stage: int, load: Load) -> None:
         """A Q tile has landed."""

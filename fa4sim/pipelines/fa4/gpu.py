@@ -22,6 +22,7 @@ from fa4sim.pipelines.choice import build_cluster
 from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
 from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
+from fa4sim.pipelines.fa4.page_table import page_period
 from fa4sim.pipelines.fa4.tiles import (
     WorkTile,
     grid_heads,
@@ -116,11 +117,15 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
         padding = padding_clusters(rows, design.work_rows, problem.batch, heads, len(tiles))
     _assign_sources(problem, design, machine, tiles, clusters)
     active = min(clusters, len(tiles) + padding)
+    pages = page_period(problem, design, machine)
     for i, tile in enumerate(tiles):
         together = active
         if lists is not None:  # wave by wave; the last one may leave SMs idle
             together = min(active, len(tiles) - i // active * active)
-        tiles[i] = tile.at(active_sms=together * design.cta_group)
+        tiles[i] = tile.at(
+            active_sms=together * design.cta_group,
+            page_phase=tile.steps[-1].n_block % pages if tile.steps else 0,
+        )
     return Plan(tiles, clusters, lists, padding)
 
 
@@ -241,7 +246,8 @@ class ClassRuns:
         hbm = min(tile.hbm_steps, tile.blocks)
         hbm = -1 if hbm == tile.blocks else hbm
         _, blind = self.tile_class(tile)
-        return (first_wave, tuple(runs), longest, hbm, tile.kv_sharers, blind), count
+        kind = (first_wave, tuple(runs), longest, hbm, tile.kv_sharers, tile.page_phase, blind)
+        return kind, count
 
     def _derive(self, tile: WorkTile, first_wave: bool) -> tuple[int, Totals] | None:
         """The result of a longer or shorter relative whose steady stretch repeats."""

@@ -31,6 +31,7 @@ class LoadRole(Role):
         super().__init__(cluster, cta, "load", warp)
         self.first = rank == 0
         self.loaders = load_warps(cluster.design)
+        self.loads_q = True
         problem, design = cluster.problem, cluster.design
         self.k_bytes = design.k_tile_bytes(problem)
         self.v_bytes = design.v_tile_bytes(problem)
@@ -77,6 +78,10 @@ class LoadRole(Role):
             slot = (self.ring + i) % stages
             phase = (self.ring + i) // stages
             yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
+        yield from self.drain_q()
+
+    def drain_q(self) -> Steps:
+        """The last Q tile must have been read."""
         last = self.design.q_stages - 1
         yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
         if self.first and self.design.q_load == "tma" and self.home.rank == 0:
@@ -127,7 +132,8 @@ class LoadRole(Role):
             self.check_output(stage)
             if by_tma and self.home.rank == 0:
                 self.arrive("load_Q_full", stage, 1, self.q_bytes * self.design.cta_group)
-            buffer.begin_fill("load", "Q", what, self.tile_id, -1, parts=self.loaders)
+            parts = 1 if by_tma else self.loaders
+            buffer.begin_fill("load", "Q", what, self.tile_id, -1, parts)
         size = self.q_bytes if by_tma else self.q_bytes // self.loaders
 
         def landed(load: Load) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.pipelines.fa4.barriers import barrier_table, load_warp_ids
 from fa4sim.specs import Design
 
 Operation = tuple[str, str, int]
@@ -34,7 +34,7 @@ def program(
     Raises ``ValueError`` for a role that this design does not have.
     """
     roles = {
-        "load": lambda: _load(design, blocks, leader),
+        "load": lambda: _load(design, blocks, leader, lane),
         "mma": lambda: _mma(design, blocks) if leader else _peer_mma(design, blocks),
         "softmax0": lambda: _softmax(design, 0, blocks, lane),
         "softmax1": lambda: _softmax(design, 1, blocks, lane),
@@ -55,25 +55,30 @@ def _tile(design: Design, number: int) -> Iterator[Operation]:
         yield "arrive", "clc_empty", 0
 
 
-def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Operation]:
+def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Iterator[Operation]:
     table = barrier_table(design)
     stages = design.kv_stages
+    by_rows = design.kv_load == "cp_async"
+    # Q by TMA is one warp's business, even where several load K and V.
+    loads_q = not by_rows or design.q_load == "cp_async" or lane == load_warp_ids(design)[0] % 4
     ring = 0
 
     def kv(tensor: str) -> Iterator[Operation]:
         nonlocal ring
         slot, wrap = ring % stages, ring // stages
         yield "wait", "load_KV_empty", slot
-        if leader:
+        if leader and not by_rows:
             yield "arrive", "load_KV_full", slot
         if design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap % 2 == 0:
             yield "wait", "load_KV_empty", 1
+        if by_rows:
+            yield "arrive", "load_KV_full", slot
         ring += 1
 
     yield from _tile(design, 0)
     for number, count in enumerate(blocks):
         yield from kv("K")
-        for stage in range(design.q_stages):
+        for stage in range(design.q_stages if loads_q else 0):
             yield "wait", "load_Q_empty", stage
             if leader:
                 yield "arrive", "load_Q_full", stage
@@ -87,6 +92,8 @@ def _load(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[Opera
             yield "arrive", "load_epi_empty", 0
     for i in range(stages):
         yield "wait", "load_KV_empty", (ring + i) % stages
+    if not loads_q:
+        return
     yield "wait", "load_Q_empty", design.q_stages - 1
     if leader and design.q_load == "tma":
         yield "arrive", "load_Q_full", design.q_stages - 1

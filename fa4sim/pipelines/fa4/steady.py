@@ -254,7 +254,8 @@ class SteadyState:
             if between_tiles:
                 parts.append(tuple(now - region.o_birth for region in cta.regions))
             parts.append(tuple(region.state(base, tile, now) for region in cta.regions))
-            parts.append(cta.tma.state(now, mma.tile, mma.step, place))
+            for receiver in cta.receivers:
+                parts.append(receiver.state(now, mma.tile, mma.step, place))
             parts.append(cta.tma_store.state())
             parts.append(tuple(smsp.state(now) for smsp in cta.smsps))
             parts.append(cta.pressure.running)
@@ -371,7 +372,7 @@ class SteadyState:
                 region.shift(tag(times * tiles, times * steps), tag(times * tiles, 0))
             for store in cta.tma_store.stores():
                 store.tile_id += times * ids
-            for load in cta.tma.loads():
+            for load in (load for receiver in cta.receivers for load in receiver.loads()):
                 load.shift(times * tiles, times * steps, times * ids)
                 if load.tensor != "Q":
                     load.stage = (load.stage + times * turn) % slots

@@ -17,7 +17,8 @@ class WorkTile:
     query heads, or K/V heads when they are packed. The K/V of its first ``hbm_steps`` steps comes
     from HBM, for ``kv_sharers`` clusters at once (on average, where tiles visit different parts of
     the same keys); that of the others is in L2, where somebody else has brought it. Q always comes
-    from HBM. ``active_sms`` share L2 and HBM while it runs.
+    from HBM. ``active_sms`` share L2 and HBM while it runs. ``page_phase`` says where in the
+    repeating pattern of page table reads its last block stands.
     """
 
     index: int
@@ -25,6 +26,7 @@ class WorkTile:
     head: int
     batch: int
     steps: tuple[BlockStep, ...]
+    page_phase: int = 0
     hbm_steps: int = 0
     kv_sharers: float = 1.0
     active_sms: int = 1
@@ -44,6 +46,7 @@ class WorkTile:
         """What decides how long this tile takes: equal shapes take equal time."""
         return (
             mask_runs(self.steps),
+            self.page_phase,
             min(self.hbm_steps, self.blocks),
             self.kv_sharers,
             self.active_sms,
