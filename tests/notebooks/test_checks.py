@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("*.md"))
+SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.md"))
 
 
 #: The exercises of notebooks 07 to 10 compile kernels.

@@ -25,6 +25,8 @@ def test_the_notebooks_are_there() -> None:
         "02",
         "03",
         "04",
+        "05",
+        "06",
         "07",
         "08",
         "09",

@@ -1,0 +1,253 @@
+"""Checks of the exercises about the pipeline as a whole and the whole GPU."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from checks import UNANSWERED, Answer, _raised, _wrong
+
+from fa4sim import B200, Design, Machine, Problem, simulate
+from fa4sim.analysis import steady_state
+
+#: The example with twice the queries, and longer: a pair of CTAs.
+PAIR = Problem(seqlen_q=512, seqlen_k=4096)
+
+# -- 05: the pipeline as a whole -------------------------------------------------------------------
+
+#: One block of one Q tile in rough numbers, with nothing beside it.
+BLOCK_CYCLES = {"load K": 300, "load V": 300, "QK": 512, "softmax": 1300, "PV": 512}
+BLOCK_AFTER: dict[str, tuple[str, ...]] = {
+    "load K": (), "load V": (), "QK": ("load K",), "softmax": ("QK",),
+    "PV": ("softmax", "load V"),
+}  # fmt: skip
+
+
+def _graphs() -> list[tuple[dict[str, int], dict[str, tuple[str, ...]]]]:
+    """The block, two steps that meet, and a few graphs drawn at random, in no special order."""
+    rng = np.random.default_rng(5)
+    graphs = [
+        (BLOCK_CYCLES, BLOCK_AFTER),
+        ({"a": 5, "b": 7, "c": 1}, {"a": (), "b": (), "c": ("a", "b")}),
+    ]
+    for _ in range(6):
+        names = [f"op{i}" for i in range(8)]
+        after = {
+            name: tuple(other for other in names[:i] if rng.random() < 0.4)
+            for i, name in enumerate(names)
+        }
+        order = [str(name) for name in rng.permutation(names)]
+        graphs.append((
+            {name: int(rng.integers(1, 100)) for name in order}, {n: after[n] for n in order}
+        ))  # fmt: skip
+    return graphs
+
+
+def _longest(cycles: Mapping[str, int], after: Mapping[str, Sequence[str]]) -> int:
+    done: dict[str, int] = {}
+
+    def end(name: str) -> int:
+        if name not in done:
+            done[name] = cycles[name] + max(map(end, after[name]), default=0)
+        return done[name]
+
+    return max(map(end, cycles))
+
+
+def check_longest(longest: Callable[[dict[str, int], dict[str, tuple[str, ...]]], Any]) -> Answer:
+    """Exercise 5.1: the least time in which all steps can be done, if nothing else is in the way.
+
+    ``longest(cycles, after)``: cycles by step, and the steps that must be done before each.
+    """
+    for cycles, after in _graphs():
+        try:
+            given = longest(dict(cycles), dict(after))
+        except RecursionError:
+            return _wrong("Your function calls itself without end; a step without any step before "
+                          "it must end the chain.")  # fmt: skip
+        except Exception as error:
+            return _raised(error)
+        if given is None:
+            return UNANSWERED
+        truth = _longest(cycles, after)
+        if given != truth:
+            return _wrong(_longest_message(given, truth, cycles, after))
+    return Answer(
+        True,
+        f"A block of one Q tile takes {_longest(BLOCK_CYCLES, BLOCK_AFTER):,} cycles this way, "
+        "however many units there are: shortening a step off the chain would change nothing.",
+    )
+
+
+def _longest_message(
+    given: Any, truth: int, cycles: Mapping[str, int], after: Mapping[str, Sequence[str]]
+) -> str:
+    if given == sum(cycles.values()):
+        return (
+            "You add everything up, as if only one thing could happen at a time. Steps that don't "
+            "wait for each other may run side by side: only the longest chain counts."
+        )
+    if given == max(cycles.values()):
+        return "That is the longest single step. It cannot begin before those that it waits for."
+    last = list(cycles)[-1]
+    if given == _longest({n: cycles[n] for n in _before(last, after)}, after):
+        return f"You stop at {last!r}, the last of the list; any step may be the one to end last."
+    one_step = max(cycles[n] + max((cycles[b] for b in after[n]), default=0) for n in cycles)
+    if given == one_step:
+        return "You look one step back. The step before has steps before it, too: go all the way."
+    return (
+        f"cycles={dict(cycles)}, after={dict(after)}: you say {given!r}, it is {truth:,}. A step "
+        "ends its own cycles after the *latest* of those it waits for has ended."
+    )
+
+
+def _before(name: str, after: Mapping[str, Sequence[str]]) -> set[str]:
+    return {name}.union(*(_before(other, after) for other in after[name]))
+
+
+#: Units of an SM that might be built twice as fast, and the constants that say so.
+DOUBLED: dict[str, dict[str, float]] = {
+    "tensor": {"tensor_flops_per_cycle_16bit": 2 * B200.tensor_flops_per_cycle_16bit},
+    "mufu": {"mufu_cycles_per_warp": B200.mufu_cycles_per_warp / 2},
+    "fma": {
+        name: getattr(B200, name) / 2
+        for name in ("fma_cycles_per_warp", "fma_packed_cycles_per_warp",
+                     "exp2_polynomial_fma_cycles_per_warp")
+    },
+    "smem": {"smem_bytes_per_cycle": 2 * B200.smem_bytes_per_cycle},
+}  # fmt: skip
+
+
+@cache
+def block_cycles(problem: Problem, machine: Machine | None = None, doubled: tuple[str, ...] = ()
+                 ) -> float:  # fmt: skip
+    """Cycles per K/V block of B200's design for ``problem``, on a B200 with units twice as fast."""
+    constants: dict[str, Any] = {}
+    for unit in doubled:
+        constants.update(DOUBLED[unit])
+    better = B200.with_constants(**constants) if constants else B200
+    design = Design.for_problem(problem, B200)
+    return steady_state(simulate(problem, design, machine or better, scope="cta").trace).period
+
+
+def check_doubled(unit: str | None = None) -> Answer:
+    """Exercise 5.2: the unit of which twice the speed buys most, for a pair of CTAs."""
+    if unit is None:
+        return UNANSWERED
+    if unit not in DOUBLED:
+        return _wrong(f"{unit!r} is not one of {', '.join(DOUBLED)}; give its name in quotes.")
+    now = block_cycles(PAIR)
+    gains = {name: now / block_cycles(PAIR, doubled=(name,)) - 1 for name in DOUBLED}
+    best = max(gains, key=lambda name: gains[name])
+    if unit != best:
+        return _wrong(
+            f"With {unit} twice as fast a block takes {now / (1 + gains[unit]):,.0f} cycles, not "
+            f"{now:,.0f}: {gains[unit]:+.1%} speed. Another unit buys {gains[best]:+.1%}. How much "
+            "of the critical path is this unit's work, and how much of that would be left?"
+        )
+    both = now / block_cycles(PAIR, doubled=("tensor", best)) - 1
+    return Answer(
+        True,
+        f"{unit}: {gains[unit]:+.1%}, and no other buys half of that. Twice as fast is far from "
+        f"half the time: the rest of the path stays. With the tensor pipe doubled too it is "
+        f"{both:+.1%}, though alone that buys {gains['tensor']:+.1%}.",
+    )
+
+
+# -- 06: a whole GPU -------------------------------------------------------------------------------
+
+
+def _finish(costs: Sequence[int], sms: int) -> int:
+    free = [0] * sms
+    for cost in costs:
+        heapq.heappush(free, heapq.heappop(free) + cost)
+    return max(free)
+
+
+def _lists() -> list[tuple[list[int], int]]:
+    rng = np.random.default_rng(6)
+    drawn = [([int(c) for c in rng.integers(1, 50, 30)], sms) for sms in (1, 4, 7)]
+    return [([4, 4, 4], 2), ([1, 1, 6], 2), ([3], 5), *drawn]
+
+
+def check_schedule(finish: Callable[[list[int], int], Any]) -> Answer:
+    """Exercise 6.1: when ``costs``, handed out in order to whoever is free first, are all done."""
+    for costs, sms in _lists():
+        try:
+            given = finish(list(costs), sms)
+        except Exception as error:
+            return _raised(error)
+        if given is None:
+            return UNANSWERED
+        truth = _finish(costs, sms)
+        if given != truth:
+            return _wrong(_schedule_message(given, truth, costs, sms))
+    tiles = [n for _ in range(16) for n in range(1, 17)]
+    grid, longest_first = finish(list(tiles), 24), finish(sorted(tiles, reverse=True), 24)
+    return Answer(
+        True,
+        f"256 causal tiles of 1 to 16 units on 24 SMs are done after {grid} units in grid order "
+        f"and after {longest_first} longest first; less than {sum(tiles) / 24:.1f} is impossible.",
+    )
+
+
+def _schedule_message(given: Any, truth: int, costs: Sequence[int], sms: int) -> str:
+    case = f"costs={list(costs)}, sms={sms}"
+    if given == sum(costs) / sms or given == -(-sum(costs) // sms):
+        return f"{case}: you share the cycles out evenly, but a tile can't be cut: it is {truth}."
+    if given == max(sum(costs[i::sms]) for i in range(min(sms, len(costs)))):
+        return (
+            f"{case}: you deal the tiles out in turn, like cards. An SM that got a short tile is "
+            f"free earlier and takes the next: it is {truth}, not {given}."
+        )
+    if list(costs) != sorted(costs, reverse=True) and given == _finish(
+        sorted(costs, reverse=True), sms
+    ):
+        return f"{case}: you sort the list first. Here they are handed out as they stand: {truth}."
+    if given == sum(costs):
+        return f"{case}: that is one SM doing everything; the {sms} work at the same time."
+    return (
+        f"{case}: you say {given!r}, it is {truth}. Keep for every SM the time at which it is "
+        "free; the next tile goes to the smallest."
+    )
+
+
+#: Heads to choose from in exercise 6.2.
+HEADS = range(33, 65)
+
+
+@cache
+def heads_tflops(heads: int) -> float:
+    """TFLOP/s of so many heads of 1,024 × 1,024 on a B200."""
+    return simulate(Problem(heads=heads, seqlen_q=1024)).report.tflops
+
+
+def check_heads(heads: int | None = None) -> Answer:
+    """Exercise 6.2: the number of heads in one launch that uses the GPU best."""
+    if heads is None:
+        return UNANSWERED
+    if isinstance(heads, bool) or heads not in HEADS:
+        return _wrong(f"{heads!r} is not a whole number from {HEADS[0]} to {HEADS[-1]}.")
+    pairs = B200.sms // 2
+    full = pairs // 2
+    mine, best = heads_tflops(heads), heads_tflops(full)
+    if heads < full:
+        return _wrong(
+            f"{heads} heads are {2 * heads} tiles, and {pairs} run at once: {pairs - 2 * heads} "
+            f"pairs of SMs have none. {mine:,.0f} TFLOP/s; there is a better number."
+        )
+    if heads > full:
+        return _wrong(
+            f"{heads} heads are {2 * heads} tiles. {pairs} run at once, so the last "
+            f"{2 * heads - pairs} have a wave of their own: {mine:,.0f} TFLOP/s. There is a number "
+            "that needs one wave only, and gives more."
+        )
+    return Answer(
+        True,
+        f"{heads} heads fill all {pairs} pairs once: {best:,.0f} TFLOP/s. One head more gives "
+        f"{heads_tflops(heads + 1):,.0f}, and even {HEADS[-1]} heads give only "
+        f"{heads_tflops(HEADS[-1]):,.0f}.",
+    )
