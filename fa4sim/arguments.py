@@ -15,8 +15,8 @@ from fa4sim.specs.checks import flag, one_of, quoted, whole
 
 
 def check_arguments(
-    problem: Any, design: Any, machine: Any, arrays: Any, sink: Any, page_table: Any, scope: Any,
-    seed: Any, exact: Any, tile: Any, on_hazard: Any,
+    problem: Any, design: Any, machine: Any, arrays: Any, sink: Any, page_table: Any, descales: Any,
+    scope: Any, seed: Any, exact: Any, tile: Any, on_hazard: Any,
 ) -> None:  # fmt: skip
     """Raise ``ValueError`` for what has the wrong kind, and for what would be ignored."""
     if not isinstance(problem, Problem):
@@ -28,10 +28,6 @@ def check_arguments(
         raise ValueError(
             f"design={quoted(design)} must be a fa4sim.{kind.__name__} on {machine.name}, or left "
             "out"
-        )
-    if problem.num_splits != 1 or getattr(design, "num_splits", 1) != 1:
-        raise ValueError(
-            f"num_splits={problem.num_splits}: split-KV is not simulated yet; use num_splits=1"
         )
     one_of("scope", scope, ("gpu", "cta"))
     one_of("on_hazard", on_hazard, ("raise", "record"))
@@ -50,6 +46,8 @@ def check_arguments(
             raise ValueError(
                 "page_table= needs arrays=(q, k, v) too; without values only the page size counts"
             )
+        if descales is not None:
+            raise ValueError("descales= needs arrays=(q, k, v) too; they change values, not time")
         return
     if scope != "gpu":
         raise ValueError("arrays are computed for the whole problem; leave scope='cta' out")
@@ -83,8 +81,7 @@ def check_arrays(
             )
         if given.dtype.kind not in "fiu":
             raise ValueError(f"{name} has dtype {given.dtype}; give real numbers")
-        dtype = problem.dtype if problem.dtype not in FP8 else "bf16"
-        out.append(round_to(given.astype(np.float32), dtype))
+        out.append(round_to(given.astype(np.float32), problem.dtype))
     return out[0], out[1], out[2]
 
 
@@ -107,6 +104,33 @@ def check_pages(
     table = np.asarray(page_table)
     check_page_table(k, table, [problem.lengths(b)[1] for b in range(problem.batch)])
     return table
+
+
+def check_descales(
+    problem: Problem, descales: Any
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """``(q, k, v)`` descales, each float32 (batch, kv_heads) or None. ValueError quotes shapes."""
+    if descales is None:
+        return None, None, None
+    if problem.dtype not in FP8:
+        raise ValueError(
+            f"descales= are for FP8 inputs ({', '.join(FP8)}), not dtype={problem.dtype!r}"
+        )
+    if not isinstance(descales, Sequence | np.ndarray) or len(descales) != 3:
+        raise ValueError(
+            f"descales={quoted(descales)} must be (q, k, v), each of shape "
+            f"({problem.batch}, {problem.kv_heads}) or None"
+        )
+    found: list[NDArray[np.float32] | None] = []
+    for given, name in zip(descales, "qkv", strict=True):
+        factors = None if given is None else np.asarray(given, dtype=np.float32)
+        if factors is not None and factors.shape != (problem.batch, problem.kv_heads):
+            raise ValueError(
+                f"the descale of {name} has shape {factors.shape}; this problem needs "
+                f"({problem.batch}, {problem.kv_heads}): one factor per sequence and K/V head"
+            )
+        found.append(factors)
+    return found[0], found[1], found[2]
 
 
 def check_sink(problem: Problem, sink: ArrayLike | None) -> NDArray[np.float32] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fa4sim.arguments import check_arguments
 from fa4sim.engine.errors import HazardError
-from fa4sim.pipelines.fa4.gpu import simulate_gpu
+from fa4sim.pipelines.call import Kernel, simulate_call
 from fa4sim.specs import B200, AnyDesign, Machine, Problem, design_for
 
 
@@ -21,12 +21,16 @@ class Prediction:
     """A kernel's time. ``seconds`` is that of ``cycles``; a launch comes on top of it.
 
     ``tflops`` counts work as published figures do (a causal mask as half) over ``seconds``;
-    ``cycles`` does not depend on the clock as far as HBM is not what limits.
+    ``cycles`` does not depend on the clock as far as HBM is not what limits. With split keys it is
+    the time from the first of ``kernels`` to the end of the last, launches between them included.
+    ``hbm_bytes`` is what they move to and from HBM.
     """
 
     cycles: int
     seconds: float
     tflops: float
+    kernels: tuple[Kernel, ...] = ()
+    hbm_bytes: float = 0.0
 
 
 def predict(
@@ -45,12 +49,14 @@ def predict(
         fa4sim.Deadlock: the design hangs.
         fa4sim.HazardError: the design finished but broke a rule on the way.
     """
-    check_arguments(problem, design, machine, None, None, None, "gpu", 0, False, None, "raise")
+    check_arguments(
+        problem, design, machine, None, None, None, None, "gpu", 0, False, None, "raise"
+    )
     design = design_for(problem, machine) if design is None else design
     design.check(problem, machine)
-    result = simulate_gpu(problem, design, machine)
-    if result.hazards:
-        raise HazardError(result.hazards)
+    result = simulate_call(problem, design, machine)
+    if result.attention.hazards:
+        raise HazardError(result.attention.hazards)
     seconds = machine.seconds(result.cycles)
     tflops = problem.flops / seconds / 1e12 if seconds else 0.0
-    return Prediction(result.cycles, seconds, tflops)
+    return Prediction(result.cycles, seconds, tflops, result.kernels, result.totals.hbm_bytes)

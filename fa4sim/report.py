@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fa4sim.analysis import Evidence, critical_path, verdict
+from fa4sim.pipelines.call import Kernel
 from fa4sim.pipelines.common.cluster import Surroundings
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import PERSISTENT, Plan
@@ -43,6 +44,10 @@ class Report:
     what the chip can move in that time. ``bottleneck`` says in words what holds the run back and
     ``evidence`` gives its figures, one per line. ``ctas`` counts the CTAs that had a tile,
     ``detailed_runs`` those simulated event by event rather than placed from one like them.
+    ``kernels`` are those of the call in their order: attention, and with split keys the one that
+    combines (``cycles`` then is the span of all, launches between them included). Of the rows that
+    the tensor pipe multiplies ``useful_rows`` is the fraction that the problem has, 0 to 1: with
+    one query per sequence most rows of a tile are padding.
     """
 
     time_us: float
@@ -59,6 +64,8 @@ class Report:
     sms: int
     ctas: int
     detailed_runs: int
+    kernels: tuple[Kernel, ...] = ()
+    useful_rows: float = 1.0
 
 
 def make_report(
@@ -76,6 +83,8 @@ def make_report(
     flops: int | None = None,
     active_sms: int | None = None,
     path: Mapping[tuple[str, str], float] | None = None,
+    kernels: tuple[Kernel, ...] = (),
+    useful_rows: float = 1.0,
 ) -> Report:
     """The report of a run from its totals.
 
@@ -85,6 +94,7 @@ def make_report(
         flops: work done, if not the whole problem.
         active_sms: SMs that share L2 and HBM at the time.
         path: cycles on the critical path by (role, op), for the verdict.
+        kernels, useful_rows: see :class:`Report`.
     """
     whole_chip = sms is None
     sms = machine.sms if sms is None else sms
@@ -125,6 +135,8 @@ def make_report(
         sms=sms,
         ctas=ctas,
         detailed_runs=detailed_runs,
+        kernels=kernels,
+        useful_rows=useful_rows,
     )
 
 

@@ -18,14 +18,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.analysis import critical_path
-from fa4sim.arguments import check_arguments, check_arrays, check_pages, check_sink
+from fa4sim.arguments import (
+    check_arguments,
+    check_arrays,
+    check_descales,
+    check_pages,
+    check_sink,
+)
 from fa4sim.engine.errors import Deadlock, Hazard, HazardError
+from fa4sim.pipelines.call import CallResult, simulate_call
 from fa4sim.pipelines.choice import data_of
+from fa4sim.pipelines.combine import CombineResult
 from fa4sim.pipelines.common.cluster import Surroundings
+from fa4sim.pipelines.fa4.data import Descales
 from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
-from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan, simulate_gpu, simulate_with_data
+from fa4sim.pipelines.fa4.gpu import GpuResult, make_plan
+from fa4sim.pipelines.fa4.tiles import useful_rows
 from fa4sim.report import Report, make_report, typical_path
-from fa4sim.specs import B200, FP8, AnyDesign, Design, Machine, Problem, design_for
+from fa4sim.specs import B200, AnyDesign, Design, Machine, Problem, design_for
 from fa4sim.trace import Trace
 
 Scope = Literal["gpu", "cta"]
@@ -33,7 +43,10 @@ Scope = Literal["gpu", "cta"]
 
 @dataclass
 class Run:
-    """The outcome of :func:`simulate`: what was run, its trace, its report and its outputs."""
+    """The outcome of :func:`simulate`: what was run, its trace, its report and its outputs.
+
+    ``trace`` is the attention kernel's; with split keys ``combine`` holds the other kernel's.
+    """
 
     problem: Problem
     design: AnyDesign
@@ -43,6 +56,7 @@ class Run:
     outputs: Outputs | None = None
     hazards: tuple[Hazard, ...] = ()
     gpu: GpuResult | None = field(default=None, repr=False)
+    combine: CombineResult | None = field(default=None, repr=False)
 
     @property
     def occupancy(self) -> list[tuple[int, int, int, list[int]]]:
@@ -74,6 +88,7 @@ def simulate(
     arrays: Sequence[ArrayLike] | None = None,
     sink: ArrayLike | None = None,
     page_table: ArrayLike | None = None,
+    descales: Sequence[ArrayLike | None] | None = None,
     scope: Scope = "gpu",
     seed: int = 0,
     exact: bool = False,
@@ -95,6 +110,8 @@ def simulate(
         sink: logits of shape (heads,), needed with arrays when ``problem.sink`` is set.
         page_table: int32 (batch, pages of the longest sequence), needed with arrays when
             ``problem.page_size`` is set: which pages hold a sequence's tokens, in order.
+        descales: of FP8 arrays, ``(q, k, v)`` of shape (batch, kv_heads) each, float32: what their
+            values have to be multiplied with. None, or None for one of them: 1.
         scope: ``"gpu"`` places every tile on every SM; ``"cta"`` simulates one CTA (or pair) in
             detail, by default the first and its first tile.
         seed: of everything that is drawn (rescale votes without arrays).
@@ -114,13 +131,16 @@ def simulate(
     """
     started = time.perf_counter()
     check_arguments(
-        problem, design, machine, arrays, sink, page_table, scope, seed, exact, tile, on_hazard
+        problem, design, machine, arrays, sink, page_table, descales, scope, seed, exact, tile,
+        on_hazard,
     )  # fmt: skip
     design = design_for(problem, machine) if design is None else design
     design.check(problem, machine)
     try:
         if arrays is not None:
-            run = _with_arrays(problem, design, machine, arrays, sink, page_table, seed, started)
+            run = _with_arrays(
+                problem, design, machine, arrays, sink, page_table, descales, seed, started
+            )
         elif scope == "cta":
             run = _one_cluster(problem, design, machine, seed, tile, not exact, started)
         else:
@@ -139,7 +159,7 @@ def _whole_gpu(
 ) -> Run:
     if _no_work(problem):
         return _empty_run(problem, design, machine, started)
-    result = simulate_gpu(problem, design, machine, seed=seed, exact=exact)
+    result = simulate_call(problem, design, machine, seed=seed, exact=exact)
     return _report_gpu(problem, design, machine, result, seed, started)
 
 
@@ -147,19 +167,23 @@ def _report_gpu(
     problem: Problem,
     design: AnyDesign,
     machine: Machine,
-    result: GpuResult,
+    call: CallResult,
     seed: int,
     started: float,
 ) -> Run:
+    result = call.attention
     trace = result.detail.trace if result.detail is not None else Trace()
     _describe(trace, problem, design, machine)
     path = typical_path(problem, design, machine, result.plan, seed)
     busy = sum(bool(placement.tiles) for placement in result.placements)
     report = make_report(
-        problem, design, machine, result.cycles, result.totals, result.events,
-        busy * design.cta_group, result.detailed_runs, time.perf_counter() - started, path=path,
+        problem, design, machine, call.cycles, call.totals, call.events, busy * design.cta_group,
+        call.detailed_runs, time.perf_counter() - started, path=path, kernels=call.kernels,
+        useful_rows=useful_rows(design, result.plan.tiles),
     )  # fmt: skip
-    return Run(problem, design, machine, report, trace, None, tuple(result.hazards), result)
+    return Run(
+        problem, design, machine, report, trace, None, tuple(result.hazards), result, call.combine
+    )
 
 
 def _one_cluster(
@@ -186,6 +210,7 @@ def _one_cluster(
         1, time.perf_counter() - started, sms=design.cta_group,
         flops=tile_flops(problem, design, plan.tiles[number].blocks),
         active_sms=plan.tiles[number].active_sms, path=critical_path(trace).totals(),
+        useful_rows=useful_rows(design, [plan.tiles[number]]),
     )  # fmt: skip
     return Run(problem, design, machine, report, trace, None, tuple(detail.hazards))
 
@@ -198,28 +223,20 @@ def tile_flops(problem: Problem, design: AnyDesign, blocks: int) -> int:
 
 def _with_arrays(
     problem: Problem, design: AnyDesign, machine: Machine, arrays: Sequence[ArrayLike],
-    sink: ArrayLike | None, page_table: ArrayLike | None, seed: int, started: float,
+    sink: ArrayLike | None, page_table: ArrayLike | None,
+    descales: Sequence[ArrayLike | None] | None, seed: int, started: float,
 ) -> Run:  # fmt: skip
     q, k, v = check_arrays(problem, arrays)
     table = check_pages(problem, k, page_table)
     logits = check_sink(problem, sink)
-    if problem.dtype in FP8:
-        raise ValueError(
-            f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
-            "leave the arrays out, or use bf16 or fp16"
-        )
-    if isinstance(design, Design) and design.max_offset:
-        raise ValueError(
-            f"max_offset={design.max_offset} scales P up for FP8, whose numerics are not covered "
-            "yet; use max_offset=0 with arrays"
-        )
-    data = data_of(problem, design, q, k, v, logits, table)
+    scales = Descales.of(problem, *check_descales(problem, descales))
+    data = data_of(problem, design, q, k, v, logits, table, scales)
     if _no_work(problem):
         run = _empty_run(problem, design, machine, started)
     else:
         run = _report_gpu(
             problem, design, machine,
-            simulate_with_data(problem, design, machine, data, seed=seed), seed, started,
+            simulate_call(problem, design, machine, seed=seed, data=data), seed, started,
         )  # fmt: skip
     data.finish(logits)
     run.outputs = Outputs(data.out, data.lse, data.rescales, data.votes)

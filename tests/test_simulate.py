@@ -45,6 +45,16 @@ SHAPES = {
     "variable lengths, causal": {"heads": 8, "seqlens_q": (100, 1000, 0, 3000), "causal": True},
     "variable keys": {"heads": 8, "seqlen_q": 512, "seqlens_k": (100, 1000, 0, 3000)},
     "softcap and sink": {"heads": 4, "seqlen_q": 1024, "softcap": 30.0, "sink": True},
+    "split": {"heads": 8, "kv_heads": 2, "seqlen_q": 1, "seqlen_k": 20000, "num_splits": 0},
+    "split, causal": {"heads": 4, "seqlen_q": 1000, "causal": True, "num_splits": 3},
+    "split, more than blocks": {"heads": 4, "seqlen_q": 7, "seqlen_k": 900, "num_splits": 20},
+    "split, variable lengths": {
+        "heads": 8,
+        "kv_heads": 2,
+        "seqlens_q": (1, 1, 300, 0, 1),
+        "seqlens_k": (9000, 1, 300, 5, 0),
+        "num_splits": 0,
+    },
 }
 MACHINES = {"B200": B200, "B300": B300}
 CASES = [(name, machine) for name in SHAPES for machine in MACHINES]
@@ -76,7 +86,10 @@ def test_the_figures_of_a_report_agree_with_each_other(name):
     assert (
         report.sms == machine.sms and 0 < report.ctas <= len(run.occupancy) * run.design.cta_group
     )
-    assert 0 < report.detailed_runs <= len(run.occupancy)
+    assert 0 < report.detailed_runs <= max(len(run.occupancy), sum(k.ctas for k in report.kernels))
+    assert [kernel.name for kernel in report.kernels][-1:] == (
+        ["combine"] if run.design.num_splits > 1 else ["attention"]
+    )
     assert report.events > 0 and report.wall_s > 0
     assert report.bottleneck and report.evidence
 
@@ -231,7 +244,8 @@ def test_every_tile_runs_once_and_no_sm_does_two_things_at_once(name):
     assert sorted(t for _, _, _, tiles in run.occupancy for t in tiles) == [
         tile.index for tile in plan.tiles
     ]
-    assert max(end for _, _, end, _ in run.occupancy) == run.report.cycles
+    assert max(end for _, _, end, _ in run.occupancy) == run.gpu.cycles
+    assert run.design.num_splits > 1 or run.gpu.cycles == run.report.cycles
     by_sm = {}
     for sm, start, end, _ in run.occupancy:
         assert 0 <= sm <= run.machine.sms - run.design.cta_group and sm % run.design.cta_group == 0
@@ -322,7 +336,7 @@ def test_more_keys_never_take_less(fields):
 @pytest.mark.parametrize("fields", [{"heads": 2}, {"heads": 2, "causal": True}], ids=str)
 def test_more_queries_never_take_less(fields):
     times = [cycles(seqlen_q=n, **fields) for n in (1, 128, 129, 256, 512, 1024, 1500, 2048)]
-    assert times == sorted(times) and times[0] == times[1]
+    assert times == sorted(times) and times[1] < 1.2 * times[0]  # rows of padding are not loaded
 
 
 @pytest.mark.parametrize("fields", [{"causal": True}, {}], ids=str)

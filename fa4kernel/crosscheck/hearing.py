@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from fa4kernel.crosscheck.record import Arrival, Label, Record, Source, Warp, mma_text
@@ -87,16 +88,18 @@ class Ear:
     def _hear_stores(self, cta: Cta) -> None:
         original = cta.tma_store.push
 
-        def push(size: int, tile: int, stage: int, done: Any) -> None:
+        def push(
+            size: int, tile: int, stage: int, done: Callable[[], None], *written: int | None
+        ) -> None:
             warp = next(
                 w for w in self.warps.values() if w.role == "epilogue" and w.cta == cta.number
             )
             label = self.q_label(self._numbered(tile), stage, cta)
             self.record.did(warp, "store O", f"sO[{stage}]", label, self.core.now)
             self.record.amounts["bytes stored"] += size
-            original(size, tile, stage, done)
+            original(size, tile, stage, done, *written)
 
-        cta.tma_store.push = push  # type: ignore[method-assign]
+        cta.tma_store.push = push  # type: ignore[assignment, method-assign]
 
     def _hear_mmas(self) -> None:
         cluster = self.cluster

@@ -39,6 +39,9 @@ def problem_words(problem: Problem) -> str:
         parts.append(f"pages of {problem.page_size}")
     if problem.softmax_scale is not None:
         parts.append(f"softmax scale {problem.softmax_scale:g}")
+    if problem.num_splits != 1:
+        count = problem.num_splits
+        parts.append(f"{count} splits" if count else "splits by heuristic")
     return ", ".join(parts)
 
 
@@ -85,6 +88,8 @@ def _parts(design: Design) -> list[str]:
         f"P in {'two parts' if design.p_first_columns < design.tile_n else 'one part'}",
         f"{design.epilogue} epilogue",
     ]
+    if design.num_splits > 1:
+        parts.append(f"keys in {design.num_splits} splits")
     if design.pack_gqa:
         parts.append("packed heads")
     if design.kv_load == "cp_async":
@@ -116,6 +121,8 @@ def report_words(report: Report, machine: Machine, problem: Problem) -> str:
         *_convention(report, problem),
         f"kernel      {report.cycles:,} cycles at {machine.clock_hz / 1e9:.2f} GHz, "
         f"{report.ctas} CTAs on {report.sms} SMs",
+        *_kernels(report, machine),
+        *_padding(report),
         "",
         "units, busy (mean over SMs and span)",
         indent(table(["unit", "busy", ""], unit_rows, left=["unit", ""]), "  "),
@@ -134,6 +141,25 @@ def report_words(report: Report, machine: Machine, problem: Problem) -> str:
         f"{report.detailed_runs} detailed run{'s' if report.detailed_runs != 1 else ''}",
     ]
     return "\n".join(lines)
+
+
+def _kernels(report: Report, machine: Machine) -> list[str]:
+    """What the call's kernels take, if they are several."""
+    if len(report.kernels) < 2:
+        return []
+    return [
+        f"{'kernels' if i == 0 else '':<12}{kernel.name} {kernel.cycles:,} cycles "
+        f"({machine.seconds(kernel.cycles) * 1e6:.1f} µs) from cycle {kernel.start:,} on, "
+        f"{kernel.ctas} CTA{'s' if kernel.ctas != 1 else ''}"
+        for i, kernel in enumerate(report.kernels)
+    ]
+
+
+def _padding(report: Report) -> list[str]:
+    """How many of the rows that are multiplied are padding, if it is many."""
+    if report.useful_rows > 0.95:
+        return []
+    return [f"rows        {report.useful_rows:.1%} of the rows multiplied are the problem's"]
 
 
 def _convention(report: Report, problem: Problem) -> list[str]:

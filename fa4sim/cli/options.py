@@ -63,6 +63,11 @@ def problem_options(defaults: Mapping[str, Any] = DEFAULTS) -> Callable[[Command
             "--page-size", "page_size", "Tokens of a page of the KV cache.", "K and V in one piece"
         ),
         click.option(
+            "--num-splits", type=int, metavar="N",
+            help="Cut the keys of every tile into N parts, which a second kernel combines; 0 "
+            "leaves N to the kernel's heuristic. [default: 1]",
+        ),
+        click.option(
             "--seqlens", metavar="FILE", multiple=True,
             help='Lengths by sequence: JSON {"q": […], "k": […]} or CSV with the header q,k.',
         ),
@@ -198,7 +203,7 @@ class Request:
 
 _PROBLEM_OPTIONS = (
     *("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v"),
-    *("dtype", "causal", "sink", "softcap", "page_size"),
+    *("dtype", "causal", "sink", "softcap", "page_size", "num_splits"),
 )
 
 

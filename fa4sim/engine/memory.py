@@ -205,12 +205,17 @@ class TmaLoad:
 
 @dataclass(slots=True)
 class Store:
-    """One bulk group on its way out of shared memory; ``done`` runs when it has been read."""
+    """One bulk group on its way out of shared memory; ``done`` runs when it has been read.
+
+    Of its ``size`` bytes ``l2_size`` are written to L2 and ``hbm_size`` on to HBM.
+    """
 
     size: int
     tile_id: int
     stage: int
     done: Callable[[], None]
+    l2_size: int
+    hbm_size: int
 
 
 class TmaStore:
@@ -243,9 +248,17 @@ class TmaStore:
         self._unit = code("tma_store")
         self._op = code("store O")
 
-    def push(self, size: int, tile: int, stage: int, done: Callable[[], None]) -> None:
-        """Queue one bulk group of ``size`` bytes; ``done`` runs when it has been read."""
-        self.queue.append(Store(size, tile, stage, done))
+    def push(
+        self, size: int, tile: int, stage: int, done: Callable[[], None],
+        l2_size: int | None = None, hbm_size: int | None = None,
+    ) -> None:  # fmt: skip
+        """Queue one bulk group of ``size`` bytes; ``done`` runs when it has been read.
+
+        All of it is written to L2 and to HBM unless told otherwise.
+        """
+        l2_size = size if l2_size is None else l2_size
+        hbm_size = size if hbm_size is None else hbm_size
+        self.queue.append(Store(size, tile, stage, done, l2_size, hbm_size))
         self.issued += 1
         if self.idle is not None:
             self.idle.fire()
@@ -279,9 +292,12 @@ class TmaStore:
             self.left = store.size
             while self.left:
                 chunk = CHUNK_BYTES if self.left > CHUNK_BYTES else self.left
-                end = now + round(chunk / self.rate)
+                end = now + round(chunk * store.l2_size / store.size / self.rate)
                 end = max(end, self.port.reserve(now, -(-chunk // self.width)))
-                end = max(end, self.l2.take(now, chunk), self.hbm.take(now, chunk))
+                if store.l2_size:
+                    end = max(end, self.l2.take(now, chunk * store.l2_size // store.size))
+                if store.hbm_size:
+                    end = max(end, self.hbm.take(now, chunk * store.hbm_size // store.size))
                 yield env.timeout(end - now)
                 now = env.cycle
                 self.left -= chunk

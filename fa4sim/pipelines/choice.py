@@ -14,7 +14,7 @@ from fa4sim.pipelines.fa3.data import Data as HopperData
 from fa4sim.pipelines.fa4.barriers import BarrierSpec
 from fa4sim.pipelines.fa4.barriers import barrier_table as fa4_barriers
 from fa4sim.pipelines.fa4.build import build_cluster as build_fa4
-from fa4sim.pipelines.fa4.data import Array, Data
+from fa4sim.pipelines.fa4.data import Array, Data, Descales
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.specs import AnyDesign, HopperDesign, Machine, Problem
 
@@ -52,9 +52,9 @@ def barriers_of(design: AnyDesign) -> dict[str, BarrierSpec]:
 
 def data_of(
     problem: Problem, design: AnyDesign, q: Array, k: Array, v: Array, sink: Array | None,
-    page_table: PageTable | None = None,
+    page_table: PageTable | None = None, descales: Descales | None = None,
 ) -> Any:  # fmt: skip
     """The values of an attention call, for the pipeline of ``design`` to work on."""
     if isinstance(design, HopperDesign):
         return HopperData(problem, design, q, k, v)
-    return Data(problem, design, q, k, v, sink, page_table)
+    return Data(problem, design, q, k, v, sink, page_table, descales)

@@ -9,6 +9,11 @@
 * ``dynamic``: cluster launch control hands out the raw grid, block fastest and reversed under a
   mask, without sections.
 
+* ``dynamic_varlen``: as ``single_tile_varlen``, dealt out by an atomic counter to CTAs that stay.
+
+Splits of a tile's keys are tiles of their own: next to each other per head, but for ``lpt`` and
+``single_tile_varlen``, which hand out the first split of everything, then the second.
+
 Source: ``tile_scheduler.py`` of flash-attention at commit 0251105a.
 """
 
@@ -82,13 +87,54 @@ def tile_order(
         if len(set(m_blocks)) > 1:
             raise ValueError("the lpt scheduler serves sequences of equal length only")
         return _lpt(m_blocks[0], heads, batch, section)
-    if scheduler == "single_tile_varlen":
+    if scheduler in ("single_tile_varlen", "dynamic_varlen"):
         order = []
         for b, count in enumerate(m_blocks):
             per = heads_per_section[b] if heads_per_section else 1
             order += _varlen(count, heads, b, per, reverse)
         return order
     raise ValueError(f"scheduler {scheduler!r} is not known")
+
+
+def split_order(
+    scheduler: str,
+    m_blocks: Sequence[int],
+    heads: int,
+    splits: Sequence[int],
+    *,
+    section: int = 1,
+    reverse: bool = True,
+    heads_per_section: Sequence[int] = (),
+) -> list[tuple[int, int, int, int]]:
+    """Every work tile as ``(m_block, head, batch, split)``, in the order it is handed out.
+
+    Args:
+        splits: per sequence of the batch, into how many parts its keys are cut.
+        scheduler, m_blocks, heads, section, reverse, heads_per_section: as :func:`tile_order`.
+
+    >>> split_order("single_tile", [2], heads=1, splits=[2])
+    [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (1, 0, 0, 1)]
+    """
+    if all(count == 1 for count in splits) or scheduler in ("lpt", "single_tile_varlen"):
+        whole = tile_order(
+            scheduler, m_blocks, heads, section=section, reverse=reverse,
+            heads_per_section=heads_per_section,
+        )  # fmt: skip
+        most = max(splits, default=1)
+        return [(m, h, b, s) for s in range(most) for m, h, b in whole if s < splits[b]]
+    order = []
+    for b, blocks in enumerate(m_blocks):
+        per = heads_per_section[b] if heads_per_section else 1
+        if scheduler == "dynamic_varlen" and splits[b] == 1:
+            order += [(m, h, b, 0) for m, h, _ in _varlen(blocks, heads, b, per, reverse)]
+            continue
+        backwards = reverse and scheduler in ("dynamic", "dynamic_varlen")
+        ms = range(blocks - 1, -1, -1) if backwards else range(blocks)
+        parts = [(h, s) for h in range(heads) for s in range(splits[b])]
+        if scheduler == "dynamic":  # heads are the second dimension of its grid, splits the third
+            parts = [(h, s) for s in range(splits[b]) for h in range(heads)]
+        order += [(m, h, b, s) for h, s in parts for m in ms]
+    return order
 
 
 def _lpt(blocks: int, heads: int, batch: int, section: int) -> list[Coordinates]:

@@ -15,6 +15,7 @@ from typing import Any
 from fa4sim.specs.checks import quoted, whole_between
 from fa4sim.specs.faults import Fault
 from fa4sim.specs.limits import (
+    DYNAMIC_SCHEDULERS,
     FRAGMENT,
     MOST_KV_STAGES,
     RING_BUDGET_BYTES,
@@ -68,9 +69,10 @@ class Design:
     others load, or ``"naive"``, each for its own, as before pull request 2104 of flash-attention.
     ``max_offset`` scales P up by a power of two, to use more of the range of FP8. With
     ``num_splits`` above 1 the keys of a work tile are cut into so many parts, each a tile of its
-    own that leaves a partial result in float32 for the combine kernel.
-    ``softmax_overhead_slots`` are the issue slots
-    of a softmax step that are neither arithmetic on scores nor statistics: addresses, the loop,
+    own that leaves a partial result in float32 for the combine kernel; ``dependent_launch``
+    launches that one so that its CTAs are there when attention ends (it waits by griddepcontrol;
+    the kernel's own launch does not ask for it). ``softmax_overhead_slots`` are the issue slots of
+    a softmax step that are neither arithmetic on scores nor statistics: addresses, the loop,
     barriers, as the compiler leaves them.
 
     Raises ``ValueError`` for a value outside what the kernel allows, quoting it.
@@ -110,6 +112,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     p_store_early: bool = True
     max_offset: int = 0
     num_splits: int = 1
+    dependent_launch: bool = False
     softmax_overhead_slots: int = 38
     faults: tuple[Fault, ...] = ()
 
@@ -212,8 +215,9 @@ warp holds a V and a K at once, and the kernel never makes more than 32
 
         longest = max(problem.seqlens_q or (problem.seqlen_q,)) * (problem.group if pack else 1)
         if problem.seqlens_q is not None:
-            one_tile_each = longest <= q_stages * TILE_ROWS and not split
+            one_tile_each = longest <= q_stages * TILE_ROWS
             scheduler = "static_persistent" if one_tile_each else "single_tile_varlen"
+            scheduler = "dynamic_varlen" if split else scheduler
         elif not unmasked:
             scheduler = "lpt"
         else:
@@ -274,6 +278,11 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     def work_rows(self) -> int:
         """Query rows of one CTA's work tile."""
         return self.q_stages * self.tile_m
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether tiles are handed out while the kernel runs."""
+        return self.scheduler in DYNAMIC_SCHEDULERS
 
     @property
     def threads(self) -> int:

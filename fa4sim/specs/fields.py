@@ -38,7 +38,7 @@ _NAMES: dict[Owner, list[str]] = {
             f.name
             for kind in (Design, HopperDesign)
             for f in dataclasses.fields(kind)
-            if f.name != "faults"
+            if f.name not in ("faults", "num_splits")  # splits follow from the problem's
         )
     ),
     "problem": [f.name for f in dataclasses.fields(Problem)],

@@ -78,6 +78,9 @@ class HopperDesign:
     pack_gqa = False
     tile_m = ROWS
     rescale_threshold = 0.0
+    num_splits = 1
+    is_dynamic = False
+    dependent_launch = False
 
     def __post_init__(self) -> None:
         def keep(name: str, value: object) -> None:

@@ -137,6 +137,7 @@ _H200: Mapping[str, Constant] = {
     "hbm_bytes_per_second": from_h200("tma_hbm_all_sms_peak_bytes_per_second"),
     "share_burst_bytes": Constant(65536, assumed("as on a B200", 16384, 131072)),
     "share_burst_in_step_bytes": Constant(20480, assumed("as on a B200", 0, 32768)),
+    "global_atomic_cycles": from_h200("atomic_add_global_latency_cycles"),
     # -- CTA life ------------------------------------------------------------------------------
     "cta_turnover_cycles": from_h200("cta_turnover_cycles"),
     "cta_turnover_pair_cycles": Constant(0, NOT_HERE),
@@ -146,6 +147,10 @@ _H200: Mapping[str, Constant] = {
     "launch_seconds": Constant(
         h200_value("kernel_to_kernel_stream_cycles") / h200_value("sm_clock_light_hz"),
         h200_origin("kernel_to_kernel_stream_cycles", "sm_clock_light_hz"),
+    ),
+    "dependent_launch_seconds": Constant(
+        1545 / h200_value("sm_clock_light_hz"),
+        _by_hand("a dependent kernel in a stream, past griddepcontrol.wait: 1500 to 1590 cycles"),
     ),
 }
 

@@ -48,14 +48,29 @@ _LOG2_MAX = {
     "e5m2": math.log2(57344),
 }
 
-SCHEDULERS = ("single_tile", "static_persistent", "lpt", "single_tile_varlen", "dynamic")
+SCHEDULERS = (
+    *("single_tile", "static_persistent", "lpt", "single_tile_varlen", "dynamic"),
+    "dynamic_varlen",
+)
+
+#: Schedulers that serve sequences of different query lengths, and those that hand out tiles while
+#: the kernel runs.
+VARLEN_SCHEDULERS = ("single_tile_varlen", "dynamic_varlen")
+DYNAMIC_SCHEDULERS = ("dynamic", "dynamic_varlen")
 
 
 def checked_field(name: str, value: object) -> Any:
     """What the field ``name`` may hold, whatever the other fields hold."""
     if name in _CHOICES:
         return one_of(name, value, _CHOICES[name])
-    if name in ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early"):
+    if name in (
+        "uneven_kv_ring",
+        "overlap_o_q",
+        "one_m_block",
+        "pack_gqa",
+        "p_store_early",
+        "dependent_launch",
+    ):
         return flag(name, value)
     if name == "kv_stages":
         return whole_between(
@@ -323,11 +338,11 @@ def _check_lengths(design: Design, problem: Problem) -> None:
                 f"each, at most {design.work_rows} rows, and the longest has {longest}; use "
                 "single_tile_varlen"
             )
-    elif (design.scheduler == "single_tile_varlen") != varlen:
-        others = ", ".join(name for name in SCHEDULERS if name != "single_tile_varlen")
+    elif (design.scheduler in VARLEN_SCHEDULERS) != varlen:
+        others = [name for name in SCHEDULERS if (name in VARLEN_SCHEDULERS) == varlen]
         raise ValueError(
             f"scheduler={design.scheduler!r} does not serve {'variable' if varlen else 'equal'} "
-            f"query lengths; use {'single_tile_varlen' if varlen else f'one of {others}'}"
+            f"query lengths; use one of {', '.join(others)}"
         )
     if varlen and design.epilogue == "tma":
         raise ValueError("epilogue='tma' cannot clip variable query lengths; use 'correction'")

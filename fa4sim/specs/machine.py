@@ -136,6 +136,8 @@ class Machine:
     """How far one SM may run ahead of its fair share of L2 or HBM, where SMs are out of step."""
     share_burst_in_step_bytes: int
     """The same where all SMs do the same thing at the same time."""
+    global_atomic_cycles: int
+    """An atomic addition in L2 that returns the old value."""
     # -- CTA life ------------------------------------------------------------------------------
     cta_turnover_cycles: int
     """Last instruction of a CTA to first of the next on the same SM."""
@@ -148,6 +150,9 @@ class Machine:
     clc_fetch_cycles: int
     """Cluster launch control: request for the next tile to its response."""
     launch_seconds: float
+    """End of a kernel to the first instruction of the next one in the same stream."""
+    dependent_launch_seconds: float
+    """The same of a kernel launched as dependent, past its griddepcontrol.wait."""
     # -- only on Hopper; 0 or 1, which change nothing, elsewhere -------------------------------
     wgmma_queue_steps: int = 0
     """K-steps of one warpgroup that may wait for the tensor cores; the next one's issue stands."""
@@ -270,6 +275,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "cp_async_bytes_per_cycle": (1e-2, 1e6),
     "hbm_fetch_bytes": (32, 4096),
     "launch_seconds": (0, 10),
+    "dependent_launch_seconds": (0, 10),
     "beside_mma_factor": (1, 1000),
     "beside_mma_issue_factor": (1, 1000),
 }

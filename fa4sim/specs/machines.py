@@ -167,6 +167,7 @@ _B200: Mapping[str, Constant] = {
     "share_burst_in_step_bytes": Constant(
         20480, assumed("agreement with simulating every CTA at shared servers", 0, 32768)
     ),
+    "global_atomic_cycles": from_h200("atomic_add_global_latency_cycles"),
     # -- CTA life ------------------------------------------------------------------------------
     "cta_turnover_cycles": from_h200("cta_turnover_cycles"),
     "cta_turnover_pair_cycles": Constant(
@@ -179,6 +180,15 @@ _B200: Mapping[str, Constant] = {
     "launch_seconds": Constant(
         h200_value("kernel_to_kernel_stream_cycles") / h200_value("sm_clock_light_hz"),
         h200_origin("kernel_to_kernel_stream_cycles", "sm_clock_light_hz"),
+    ),
+    "dependent_launch_seconds": Constant(
+        0.78e-6,
+        assumed(
+            "an H200 is past griddepcontrol.wait 1,500 to 1,590 cycles after the end of the kernel "
+            "before, 1,186 in a graph; a kernel in its turn takes as long as launch_seconds",
+            0.6e-6,
+            1.87e-6,
+        ),
     ),
     # -- what only Hopper's kernel meets -------------------------------------------------------
     "shuffle_cycles": from_h200("shfl_latency_cycles"),

@@ -129,3 +129,26 @@ def test_a_causal_run_of_unequal_lengths_says_what_it_counts(fa4sim):
     assert f"{facts['tflops_visible']:,.0f} TFLOP/s" in outcome.out
     square = fa4sim("run", "--heads", 1, "--batch", 1, "--seqlen-q", 256, "--causal")
     assert "counts half" not in square.out
+
+
+DECODE = ("--batch", 1, "--heads", 8, "--kv-heads", 1, "--seqlen-q", 1, "--seqlen-k", 20000)
+
+
+def test_split_keys_are_two_kernels(fa4sim):
+    outcome = fa4sim("run", *DECODE, "--num-splits", 0, "--dtype", "e4m3", "--json")
+    assert outcome.code == 0
+    facts = outcome.json
+    attention, combine = facts["kernels"]
+    assert (attention["name"], combine["name"]) == ("attention", "combine")
+    assert facts["design"]["num_splits"] == attention["ctas"] == 128
+    assert facts["useful_rows"] == 8 / 128
+    words = fa4sim("run", *DECODE, "--num-splits", 0).out
+    assert "splits by heuristic" in words and "keys in 128 splits" in words
+    assert "combine " in words and "6.2% of the rows multiplied are the problem's" in words
+
+
+def test_without_splits_there_is_one_kernel_and_no_word_of_it(fa4sim):
+    outcome = fa4sim("run", *DECODE, "--json")
+    assert [kernel["name"] for kernel in outcome.json["kernels"]] == ["attention"]
+    words = fa4sim("run", *DECODE).out
+    assert " splits" not in words and "combine" not in words

@@ -84,6 +84,15 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
         {},
     ),
     "fp8": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, dtype="e4m3"), {}),
+    "split": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, head_dim=64, num_splits=3), {}),
+    "split, packed": (
+        Problem(heads=8, kv_heads=2, seqlen_q=1, seqlen_k=1024, head_dim=64, num_splits=3),
+        {},
+    ),
+    "split, dynamic": (  # of the three splits of the first sequence one has no keys
+        Problem(heads=2, kv_heads=1, seqlens_q=(1, 1), seqlens_k=(500, 100), num_splits=3),
+        {},
+    ),
 }
 
 
@@ -101,7 +110,7 @@ def run_cluster(
     core = Core()
     if log:
         core.log = []
-    first = tiles[:1] if design.scheduler == "dynamic" else tiles
+    first = tiles[:1] if design.is_dynamic else tiles
     rest = iter(tiles[1:])
     cluster = build_cluster(
         core, problem, design, B200, first, Surroundings(), fetch=lambda: next(rest, None)

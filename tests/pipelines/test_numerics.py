@@ -174,12 +174,6 @@ def test_arrays_that_do_not_fit_are_refused_with_their_shape(
         simulate(problem, arrays=tuple(arrays.values()))
 
 
-def test_fp8_with_arrays_is_refused_because_its_numerics_are_not_covered() -> None:
-    problem = Problem(seqlen_q=256, dtype="e4m3")
-    with pytest.raises(ValueError, match="numerics of FP8 are not covered"):
-        simulate(problem, arrays=arrays_of(Problem(seqlen_q=256), 0))
-
-
 def test_a_sink_must_come_with_a_problem_that_has_one() -> None:
     arrays = arrays_of(Problem(seqlen_q=64), 0)
     with pytest.raises(ValueError, match="set sink=True"):

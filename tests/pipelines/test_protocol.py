@@ -142,7 +142,7 @@ def test_a_barrier_expects_as_many_arrivals_as_its_parties_make(name: str) -> No
 #: Barriers that only some designs have.
 OPTIONAL = {
     *("P_full_lastsplit", "O_epi_full", "O_epi_empty", "load_epi_full", "load_epi_empty"),
-    *("tmem_dealloc", "clc_full", "clc_empty", "Epilogue"),
+    *("tmem_dealloc", "clc_full", "clc_empty", "work_info_full", "work_info_empty", "Epilogue"),
 }
 
 

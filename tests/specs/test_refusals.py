@@ -46,7 +46,10 @@ WHOLE = (
     "num_splits",
     "softmax_overhead_slots",
 )
-FLAGS = ("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early")
+FLAGS = (
+    *("uneven_kv_ring", "overlap_o_q", "one_m_block", "pack_gqa", "p_store_early"),
+    "dependent_launch",
+)
 WORDS = {
     "q_load": "tma, cp_async",
     "kv_load": "tma, cp_async",
@@ -265,7 +268,7 @@ def test_a_pair_needs_two_sms():
         ({"heads": 3, "kv_heads": 1}, {"epilogue": "tma"}, "not 3; use epilogue='correction'"),
         ({"heads": 3, "kv_heads": 1}, {"q_load": "tma"}, "not 3; use q_load='cp_async'"),
         ({"seqlens_q": (9,)}, {"epilogue": "tma"}, "cannot clip variable query lengths"),
-        ({"seqlens_q": (9,)}, {"scheduler": "lpt"}, "variable query lengths; use single_tile_"),
+        ({"seqlens_q": (9,)}, {"scheduler": "lpt"}, "query lengths; use one of single_tile_"),
         ({"seqlens_q": (9, 257)}, {"scheduler": "static_persistent"}, "the longest has 257; use"),
         ({}, {"scheduler": "single_tile_varlen"}, "use one of single_tile, static_persistent"),
     ],

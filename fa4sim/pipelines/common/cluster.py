@@ -187,13 +187,21 @@ class BaseCluster(ABC):
         self.design: Any = design
         self.machine = machine
         self.table = table
-        self.tiles = list(tiles)
+        #: Tiles as they are handed out, and of these the ones with work, which warps count.
+        self.handed = list(tiles)
+        self.tiles = [tile for tile in tiles if tile.blocks]
         self.around = around
         self.data: Any = None
         self.agents: list[Agent] = []
         #: Called as a tile and a step begin, by the role that sets the pace: states are compared.
         self.at_tile: Callable[[Role], None] = lambda role: None
         self.at_step: Callable[[Role, WorkTile], None] = lambda role, tile: None
+
+    def hand_out(self, tile: WorkTile) -> None:
+        """Another tile for this cluster."""
+        self.handed.append(tile)
+        if tile.blocks:
+            self.tiles.append(tile)
 
     # -- what pipelines differ in --------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Role(Agent):
         self.design = cluster.design
         self.ring = 0
         self.count = 0
+        #: Tiles handed out so far, those without work included.
+        self.handed = 0
 
     # -- beginning and end of a CTA ------------------------------------------------------------
 
@@ -50,9 +52,10 @@ class Role(Agent):
     # -- tiles ---------------------------------------------------------------------------------
 
     def take_tile(self) -> WorkTile | None:
-        """The tile whose turn it is, or None behind the last."""
-        if self.tile < len(self.cluster.tiles):
-            tile: WorkTile = self.cluster.tiles[self.tile]
+        """The tile whose turn it is, which may be an empty split, or None behind the last."""
+        if self.handed < len(self.cluster.handed):
+            tile: WorkTile = self.cluster.handed[self.handed]
+            self.handed += 1
             self.tile_id = tile.index
             self.step = 0
             return tile
@@ -125,6 +128,7 @@ class Role(Agent):
     def advance(self, by: list[int]) -> None:
         """Add to every counter of :meth:`tally`."""
         self.tile += by[0]
+        self.handed += by[0]
         self.step += by[1]
         self.ring += by[2]
         self.count += by[3]

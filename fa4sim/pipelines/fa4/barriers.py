@@ -66,6 +66,12 @@ def load_warp_ids(design: Design) -> tuple[int, ...]:
     return (14, 15) if design.kv_load == "cp_async" else (14,)
 
 
+def next_tile_barriers(design: Design) -> tuple[str, str]:
+    """Full and empty half of the slot that holds the next tile's coordinates."""
+    name = "clc" if design.scheduler == "dynamic" else "work_info"
+    return f"{name}_full", f"{name}_empty"
+
+
 def load_warps(design: Design) -> int:
     """How many warps load."""
     return len(load_warp_ids(design))
@@ -87,8 +93,11 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
     q_count = WARP * loaders if cp_async else 1
     rows = design.kv_load == "cp_async"
     kv_count = WARP * loaders if rows else 1
-    dynamic = design.scheduler == "dynamic"
+    dynamic = design.is_dynamic
     persistent = dynamic or design.scheduler == "static_persistent" or design.one_m_block
+    launched = design.scheduler == "dynamic"
+    storing = ("epilogue",) if design.epilogue == "tma" else ()
+    all_roles = (*softmax, "correction", "mma", *storing, "load", "scheduler")
     two_parts = design.p_first_columns < design.tile_n
     everyone = {
         **dict.fromkeys(softmax, WARPGROUP * c),
@@ -167,13 +176,20 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
             used=c == 2,
         ),
         BarrierSpec(
-            "clc_full", 1, 1, {"clc": 1}, (*softmax, "correction", "mma", "epilogue", "load",
-                                           "scheduler"),
-            "the next tile's coordinates", used=dynamic, tx_bytes="16 bytes of response",
+            "clc_full", 1, 1, {"clc": 1}, all_roles, "the next tile's coordinates", used=launched,
+            tx_bytes="16 bytes of response",
         ),
         BarrierSpec(
             "clc_empty", 1, 512 * c, {**everyone, "others": others}, ("scheduler",),
-            "the next tile's coordinates", owner="leader", starts_free=True, used=dynamic,
+            "the next tile's coordinates", owner="leader", starts_free=True, used=launched,
+        ),
+        BarrierSpec(
+            "work_info_full", 1, 1, {"scheduler": 1}, all_roles, "the next tile's coordinates",
+            used=dynamic and not launched,
+        ),
+        BarrierSpec(
+            "work_info_empty", 1, 512 * c, {**everyone, "others": others}, ("scheduler",),
+            "the next tile's coordinates", starts_free=True, used=dynamic and not launched,
         ),
         BarrierSpec(
             "Epilogue", 1, WARPGROUP, {"correction": WARPGROUP}, ("correction",), "sO written by "

@@ -47,7 +47,7 @@ def build_cluster(
     cluster = Cluster(
         core, problem, design, machine, tiles, around, first_sm, first_cta, seed, data
     )
-    dynamic = design.scheduler == "dynamic"
+    dynamic = design.is_dynamic
     for cta in cluster.ctas:
         agents: list[Agent] = []
         for stage in range(design.q_stages):

@@ -17,7 +17,7 @@ from fa4sim.engine.memory import TmaLoad
 from fa4sim.engine.tensor import Mma, TensorPipe
 from fa4sim.pipelines.common.cluster import BaseCluster, BaseCta, Operation
 from fa4sim.pipelines.common.cluster import Surroundings as Surroundings
-from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.pipelines.fa4.barriers import barrier_table, next_tile_barriers
 from fa4sim.pipelines.fa4.costs import correction_costs, mma_costs, softmax_costs
 from fa4sim.pipelines.fa4.faults import check_fault
 from fa4sim.pipelines.fa4.program import program
@@ -200,8 +200,9 @@ class Cluster(BaseCluster):
             machine.mma_start_tmem_cycles,
             machine.mma_commit_cycles + (machine.mma_pair_cycles if design.cta_group == 2 else 0),
         )
+        self.next_tile_barriers = next_tile_barriers(design)
         self.swapped = self._swapped_slots()
-        #: Tiles that cluster launch control has answered with (or "no more").
+        #: Tiles that have been handed out behind the first (or "no more").
         self.answers = 0
 
     def tile_class(self, tile: WorkTile) -> tuple[object, ...]:
@@ -230,7 +231,7 @@ class Cluster(BaseCluster):
 
     def program(self, agent: Role) -> Iterator[Operation]:
         """See :mod:`fa4sim.pipelines.fa4.program`."""
-        blocks = [tile.blocks for tile in self.tiles]
+        blocks = [tile.blocks for tile in self.handed]
         leader = agent.home.rank == 0
         return program(self.design, agent.role, blocks, lane=agent.warp % 4, leader=leader)
 
@@ -242,6 +243,7 @@ class Cluster(BaseCluster):
             "P_full_lastsplit": 1,
             "load_epi_full": 1,
             "load_epi_empty": 1,
+            "work_info_full": 1,
         }
 
     def _swapped_slots(self) -> dict[int, int]:

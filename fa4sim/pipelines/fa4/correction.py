@@ -21,6 +21,7 @@ from fa4sim.pipelines.fa4.tiles import WorkTile
 class CorrectionRole(Role):
     """One of the four correction warps."""
 
+    sees_empty = True
     party = "correction"
 
     def __init__(self, cluster: Cluster, cta: Cta, warp: int) -> None:
@@ -42,39 +43,47 @@ class CorrectionRole(Role):
             self.home.tmem[stage].o_granted.mark(self.lane, tag(0, 0))
             yield from self.arrive_o(stage)
         while (tile := (yield from self.next_tile())) is not None:
-            self.enter(tile)
-            yield from self.hear(0)
-            yield from self.release_stats(0)
-            if stages == 2:
-                yield from self.hear(1)
-            self.count += 1
-            self.step = 1
-            while self.step < tile.blocks:
-                self.enter(tile)
-                self.stage = 0
-                while self.stage < stages:
-                    yield from self.correct(self.stage, tile)
-                    yield from self.release_stats(stages - 1 - self.stage)
-                    self.stage += 1
-                self.count += 1
-                self.step += 1
-            if stages == 2:
-                yield from self.release_stats(1)
-            self.stage = 0
-            while self.stage < stages:
-                yield from self.finish_stage(self.stage, tile)
-                self.stage += 1
-            self.count += 1
+            if tile.blocks:
+                yield from self.correct_tile(tile)
+            elif self.cluster.data is not None:
+                self.cluster.data.write_nothing(self, tile)
             yield from self.spend("write LSE", "issue", self.costs.lse_cycles)
-            self.tile += 1
+            self.tile += 1 if tile.blocks else 0
             if self.in_kernel_epilogue and "load_epi_full" in self.home.barriers:
-                yield from self.wait(self.barrier("load_epi_empty"), self.tile - 1, "load ready")
+                yield from self.wait(self.barrier("load_epi_empty"), self.handed - 1, "load ready")
                 self.arrive("load_epi_full", 0, 1)
         if not self.in_kernel_epilogue:
             last = stages - 1
             yield from self.wait(self.barrier("O_epi_empty", last), self.tile, "drain")
         self.leave_tmem()
         self.finish()
+
+    def correct_tile(self, tile: WorkTile) -> Steps:
+        """Every step of a tile, and its end."""
+        stages = self.design.q_stages
+        self.enter(tile)
+        yield from self.hear(0)
+        yield from self.release_stats(0)
+        if stages == 2:
+            yield from self.hear(1)
+        self.count += 1
+        self.step = 1
+        while self.step < tile.blocks:
+            self.enter(tile)
+            self.stage = 0
+            while self.stage < stages:
+                yield from self.correct(self.stage, tile)
+                yield from self.release_stats(stages - 1 - self.stage)
+                self.stage += 1
+            self.count += 1
+            self.step += 1
+        if stages == 2:
+            yield from self.release_stats(1)
+        self.stage = 0
+        while self.stage < stages:
+            yield from self.finish_stage(self.stage, tile)
+            self.stage += 1
+        self.count += 1
 
     def hear(self, stage: int) -> Steps:
         """Wait for this warp's partner in softmax ``stage`` (bar.sync of 64 threads)."""
@@ -162,14 +171,15 @@ class CorrectionRole(Role):
             buffer.begin_fill("correction", "O", tag(self.tile, 0), self.tile_id, -1)
         group = costs.final_group
         start = now = self.since = env.cycle
-        self.arrivals = [self.load_o() for _ in range(min(costs.loads_in_flight, costs.chunks))]
+        flying = min(costs.loads_in_flight, costs.final_chunks)
+        self.arrivals = [self.load_o() for _ in range(flying)]
         self.part = 0
-        while self.part < costs.chunks:
+        while self.part < costs.final_chunks:
             ready = self.arrivals.pop(0)
             if ready > now:
                 yield env.timeout(ready - now)
                 now = env.cycle
-            if self.part + costs.loads_in_flight < costs.chunks:
+            if self.part + costs.loads_in_flight < costs.final_chunks:
                 self.arrivals.append(self.load_o())
             # Four warps write at once, so each store takes four turns at the port.
             self.home.smem_port.reserve(now, costs.final_smem)
@@ -186,7 +196,7 @@ class CorrectionRole(Role):
         if region.so_written.all_at(tag(self.tile, 0)):
             buffer.end_fill()
         if self.in_kernel_epilogue:
-            yield from self.store_o(stage)
+            yield from self.store_o(stage, tile)
         region.o_granted.mark(self.lane, tag(self.tile + 1, 0))
         region.o_read.mark(self.lane, tag(self.tile, 0))
         if region.o_read.all_at(tag(self.tile, 0)):
@@ -197,13 +207,16 @@ class CorrectionRole(Role):
             yield from self.spend("arrive", "issue", self.machine.mbarrier_arrive_cycles, stage)
 
     def load_o(self) -> int:
-        """Issue the load of sixteen columns of O; returns when its data will be there."""
+        """Issue the load of one chunk of O; returns when its data will be there."""
         now = self.env.cycle
         self.smsp.slots(now, 1)
         return self.smsp.tmem.reserve(now, self.costs.final_port) + self.costs.final_latency
 
-    def store_o(self, stage: int) -> Steps:
-        """Without TMA: once all four warps have written sO, copy it out through registers."""
+    def store_o(self, stage: int, tile: WorkTile) -> Steps:
+        """Without TMA: once all four warps have written sO, copy it out through registers.
+
+        All of it is read; rows past the end are not written.
+        """
         costs, env = self.costs, self.env
         region = self.home.tmem[stage]
         buffer = self.home.so[stage]
@@ -216,13 +229,18 @@ class CorrectionRole(Role):
                 f"correction warp {self.lane} copies sO[{stage}] before warps {late} wrote it",
             )  # fmt: skip
         start = now = self.since = env.cycle
+        home = self.home
+        read = costs.gmem_smem * self.machine.smem_bytes_per_cycle
+        # Rows of all four warps are interleaved in each chunk, so all write the same part of it.
+        size = read * tile.rows_of(self.design, stage, home.rank) // self.design.tile_m
         self.part = 0
         while self.part < costs.gmem_chunks:
-            port = self.home.smem_port.reserve(now, costs.gmem_smem)
-            size = costs.gmem_smem * self.machine.smem_bytes_per_cycle
-            sent = now + round(size * 4 / self.machine.tma_store_bytes_per_cycle)
-            home = self.home
-            end = max(port, sent, home.l2.take(now, size), home.hbm.take(now, size))
+            end = home.smem_port.reserve(now, costs.gmem_smem)
+            if size:
+                sent = now + round(size * 4 / self.machine.tma_store_bytes_per_cycle)
+                end = max(end, sent, home.l2.take(now, size))
+                if not tile.o_to_l2:
+                    end = max(end, home.hbm.take(now, size))
             end += costs.gmem_latency
             self.smsp.slots(now, 12)
             yield env.timeout(end - now)

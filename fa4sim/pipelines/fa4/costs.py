@@ -63,6 +63,7 @@ class CorrectionCosts:
     rescale_store: int
     rescale_latency: int
     rescale_group: Group
+    final_chunks: int
     final_port: int
     final_latency: int
     loads_in_flight: int
@@ -193,7 +194,7 @@ def _emulated(design: Design, fragment: int, group: int) -> int:
 
 
 def correction_costs(problem: Problem, design: Design, machine: Machine) -> CorrectionCosts:
-    """Costs of the correction role: sixteen columns of O per chunk."""
+    """Costs of the correction role: sixteen columns of O per chunk, eight to store float32."""
     group = partial(Group, factor=machine.beside_mma_factor)
     columns = 16
     chunks = design.head_dim_v_padded // columns
@@ -202,6 +203,7 @@ def correction_costs(problem: Problem, design: Design, machine: Machine) -> Corr
     store = -(-columns * LANES * WORD // machine.tmem_store_bytes_per_cycle)
     tile = design.o_tile_bytes(problem)
     out_bytes = design.o_element_bytes(problem)
+    stored = 8 if out_bytes == WORD else columns
     return CorrectionCosts(
         # Six instructions from the barrier to the arrival, the vote among them: 43 cycles.
         read_cycles=machine.smem_latency_cycles + 43,
@@ -211,15 +213,16 @@ def correction_costs(problem: Problem, design: Design, machine: Machine) -> Corr
         rescale_latency=machine.tmem_load_latency_cycles,
         # 22 cycles of instructions per chunk: eight packed multiplies and the store's issue.
         rescale_group=group(22, fma=round(packed)),
-        final_port=load,
+        final_chunks=design.head_dim_v_padded // stored,
+        final_port=-(-stored * LANES * WORD // machine.tmem_load_bytes_per_cycle),
         final_latency=machine.tmem_load_latency_cycles,
         loads_in_flight=2,
         final_group=group(
-            columns + 4,
-            fma=round(packed),
-            alu=round(columns / 2 * machine.convert_cycles_per_warp),
+            stored + 4,
+            fma=round(stored / 2 * machine.fma_packed_cycles_per_warp),
+            alu=round(stored / 2 * machine.convert_cycles_per_warp) if out_bytes < WORD else 0,
         ),
-        final_smem=max(1, LANES * columns * out_bytes // machine.smem_bytes_per_cycle),
+        final_smem=max(1, LANES * stored * out_bytes // machine.smem_bytes_per_cycle),
         final_scalar=machine.smem_latency_cycles
         + 2 * machine.mufu_latency_cycles
         + 6 * machine.dependent_issue_cycles,

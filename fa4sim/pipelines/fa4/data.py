@@ -9,6 +9,7 @@ slots hold at that moment: a wrong barrier gives wrong numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,19 +18,53 @@ from numpy.typing import NDArray
 from fa4sim.engine.buffers import Buffer
 from fa4sim.engine.memory import Load
 from fa4sim.engine.tensor import Mma
-from fa4sim.numerics import steps
+from fa4sim.numerics import combine, steps
 from fa4sim.numerics.exp2 import emulated_columns
-from fa4sim.numerics.formats import from_bits16, to_bits16
+from fa4sim.numerics.formats import from_bits8, from_bits16, to_bits8, to_bits16
 from fa4sim.numerics.masks import NO_MASK, row_limits
+from fa4sim.numerics.mma import k_step_of
 from fa4sim.numerics.paged import PageTable
 from fa4sim.pipelines.fa4.tiles import WorkTile, first_row, kv_head_of, packed_rows
-from fa4sim.specs import Design, Problem
+from fa4sim.specs import FP8, Design, Problem
 
 if TYPE_CHECKING:
     from fa4sim.pipelines.fa4.cluster import Cta
 
 Array = NDArray[np.float32]
 LOG2_E = 1.4426950408889634
+
+
+def bits_of(dtype: str) -> type[np.unsignedinteger[Any]]:
+    """The type that holds bit patterns of 16- or 8-bit elements."""
+    return np.uint8 if dtype in FP8 else np.uint16
+
+
+def to_bits(p: Array, dtype: str) -> NDArray[Any]:
+    """Bit patterns of values that ``dtype`` holds exactly."""
+    return to_bits8(p, dtype) if dtype in FP8 else to_bits16(p, dtype)
+
+
+def from_bits(bits: NDArray[Any], dtype: str) -> Array:
+    """The values that bit patterns stand for."""
+    return from_bits8(bits, dtype) if dtype in FP8 else from_bits16(bits, dtype)
+
+
+@dataclass(frozen=True)
+class Descales:
+    """What FP8 inputs have to be multiplied with: each float32 (batch, kv_heads), 1 if not given.
+
+    Those of Q and K change the scale of the scores, that of V the last division of O.
+    """
+
+    qk: Array
+    v: Array
+
+    @classmethod
+    def of(cls, problem: Problem, q: Array | None, k: Array | None, v: Array | None) -> Descales:
+        """From the factors of each input."""
+        ones = np.ones((problem.batch, problem.kv_heads or 1), dtype=np.float32)
+        q, k, v = (ones if given is None else given for given in (q, k, v))
+        return cls(q * k, v)
 
 
 class CtaMemory:
@@ -49,7 +84,7 @@ class CtaMemory:
         # Registers of the softmax threads: scores, running maximum and sum, this step's factor.
         self.scores = np.full((q, m, n), nan, dtype=np.float32)
         self.p_fp32 = np.full((q, m, n), nan, dtype=np.float32)
-        self.p_bits = np.zeros((q, m, n), dtype=np.uint16)
+        self.p_bits = np.zeros((q, m, n), dtype=bits_of(problem.dtype))
         self.row_max = np.full((q, m), -np.inf, dtype=np.float32)
         self.m_safe = np.zeros((q, m), dtype=np.float32)
         self.row_sum = np.zeros((q, m), dtype=np.float32)
@@ -66,24 +101,35 @@ class Data:
     ``q``, ``k``, ``v`` are float32 arrays of shape (batch, seqlen, heads, head_dim) holding values
     of the problem's dtype; ``sink`` is (heads,). With a ``page_table`` (batch, pages of a
     sequence) k and v are (pages, page_size, heads, head_dim). ``out`` and ``lse`` are what the
-    kernel writes.
+    kernel writes. With split keys it writes ``partial_out`` (splits, batch, seqlen_q, heads,
+    head_dim_v) and ``partial_lse`` (splits, batch, heads, seqlen_q) in float32, and another kernel
+    combines them.
     """
 
     def __init__(
         self, problem: Problem, design: Design, q: Array, k: Array, v: Array,
         sink: Array | None = None, page_table: PageTable | None = None,
+        descales: Descales | None = None,
     ) -> None:  # fmt: skip
         self.problem = problem
         self.design = design
         self.q, self.k, self.v, self.sink = q, k, v, sink
         self.page_table = page_table
         batch, seqlen_q = q.shape[:2]
-        self.out = np.full((batch, seqlen_q, problem.heads, problem.dim_v), np.nan, np.float32)
-        self.lse = np.full((batch, problem.heads, seqlen_q), np.nan, dtype=np.float32)
+        self.out_dtype = "bf16" if problem.dtype in FP8 else problem.dtype
+        self.descales = descales or Descales.of(problem, None, None, None)
+        shape = (design.num_splits, batch, seqlen_q, problem.heads, problem.dim_v)
+        self.partial_out = np.full(shape, np.nan, np.float32)
+        # Of splits that a sequence is not cut into, nobody writes anything.
+        self.partial_lse = np.full(
+            (design.num_splits, batch, problem.heads, seqlen_q), -np.inf, dtype=np.float32
+        )
+        self.out, self.lse = self.partial_out[0], self.partial_lse[0]
         scale = problem.softmax_scale
         self.softmax_scale = problem.head_dim**-0.5 if scale is None else scale
         base = LOG2_E if problem.softcap else self.softmax_scale * LOG2_E
-        self.scale_log2 = np.float32(base)
+        self.base_log2 = np.float32(base)
+        self.k_step = k_step_of(problem.dtype)
         self.emulated = emulated_columns(
             design.tile_n, design.exp2_period, design.exp2_emulated, design.exp2_first_fragment
         )
@@ -99,10 +145,12 @@ class Data:
         self.tiles = tiles
 
     def finish(self, sink: Array | None) -> None:
-        """Fill in what the kernel never computes: sequences without queries or without keys.
+        """Combine splits; fill in what no kernel computes: rows beyond a sequence's queries.
 
-        With no keys in the whole batch it is not even launched: O is 0, LSE -inf or the sink.
+        With no keys in the whole batch nothing is even launched: O is 0, LSE -inf or the sink.
         """
+        if self.design.num_splits > 1:
+            self.out, self.lse = combine(self.partial_out, self.partial_lse, self.out_dtype)
         for batch in range(self.problem.batch):
             seqlen_q, _ = self.problem.lengths(batch)
             self.out[batch, seqlen_q:] = 0
@@ -219,7 +267,7 @@ class Data:
         k = np.concatenate([self._slot(peer, mma.slot, shape) for peer in cta.cluster.ctas])
         memory = self.memory[cta.number]
         first, width = cta.cluster.columns[f"S{mma.stage}"]
-        memory.tmem[:, first : first + width] = steps.mma_qk(memory.sq[mma.stage], k)
+        memory.tmem[:, first : first + width] = steps.mma_qk(memory.sq[mma.stage], k, self.k_step)
 
     def pv(self, cta: Cta, mma: Mma) -> None:
         """O[stage] += P V over some k-steps; the first one of a tile starts from zero."""
@@ -229,18 +277,19 @@ class Data:
         v = np.concatenate([self._slot(peer, mma.slot, shape) for peer in cta.cluster.ctas], axis=1)
         memory = self.memory[cta.number]
         first, width = cta.cluster.columns[f"P{mma.stage}"]
-        bits = np.ascontiguousarray(memory.tmem[:, first : first + width]).view(np.uint16)
+        dtype = self.problem.dtype
+        bits = np.ascontiguousarray(memory.tmem[:, first : first + width]).view(bits_of(dtype))
         # Columns not stored yet hold whatever S left there: leave them out.
-        depth = 16
+        depth = self.k_step
         used = slice(depth * mma.first_step, depth * (mma.first_step + mma.steps))
         p = np.zeros(bits.shape, dtype=np.float32)
-        p[:, used] = from_bits16(bits[:, used], self.problem.dtype)
+        p[:, used] = from_bits(np.ascontiguousarray(bits[:, used]), dtype)
         start, dv = cta.cluster.columns[f"O{mma.stage}"]
         o = memory.tmem[:, start : start + dv]
         zero = mma.step == 0 and mma.first_step == 0
         run = range(mma.first_step, mma.first_step + mma.steps)
         memory.tmem[:, start : start + dv] = steps.mma_pv_steps(
-            np.ascontiguousarray(o), p, v, run, zero_first=zero
+            np.ascontiguousarray(o), p, v, run, zero_first=zero, k_step=depth
         )
 
     # -- softmax warps -------------------------------------------------------------------------
@@ -260,7 +309,8 @@ class Data:
         problem, design = self.problem, self.design
         s = memory.scores[stage, rows].copy()
         if problem.softcap:
-            s = steps.score_mod_softcap(s, self.softmax_scale, problem.softcap)
+            scale = self.softmax_scale * float(self._of_head(self.descales.qk, tile))
+            s = steps.score_mod_softcap(s, scale, problem.softcap)
         step = tile.steps[role.step]
         if step.kind != NO_MASK:
             start = first_row(design, tile, stage, role.home.rank) + rows.start
@@ -272,16 +322,17 @@ class Data:
             key = max(step.n_block, 0) * design.tile_n
             s = steps.apply_mask(s, left - key, right - key)
         block_max = steps.row_max_4chains(s)
+        scale_log2 = self.scale_log2(tile)
         memory.row_max[stage, rows], memory.factor[stage, rows], memory.m_safe[stage, rows] = (
             steps.keep_or_rescale(
-                memory.row_max[stage, rows], block_max, self.scale_log2,
+                memory.row_max[stage, rows], block_max, scale_log2,
                 design.rescale_threshold, role.step == 0,
             )
         )  # fmt: skip
-        x = steps.scale_subtract(s, memory.m_safe[stage, rows], self.scale_log2)
+        x = steps.scale_subtract(s, memory.m_safe[stage, rows], scale_log2, design.max_offset)
         p_fp32, p = steps.exp2_convert(x, self.emulated, design.exp2_degree, problem.dtype)
         memory.p_fp32[stage, rows] = p_fp32
-        memory.p_bits[stage, rows] = to_bits16(p, problem.dtype)
+        memory.p_bits[stage, rows] = to_bits(p, problem.dtype)
 
     def store_p(self, role: Any, first: int, last: int) -> None:
         """Fragments ``first`` to ``last`` of P into TMEM, over the upper half of S."""
@@ -343,16 +394,42 @@ class Data:
         start = first_row(design, tile, stage, role.home.rank) + rows.start
         index = np.arange(start, start + 32)
         head = self._heads(tile, index)
-        sink = None if self.sink is None else self.sink[np.minimum(head, problem.heads - 1)]
+        sink = None
+        if self.sink is not None and tile.split == 0:
+            sink = self.sink[np.minimum(head, problem.heads - 1)]
         inv, lse = steps.finalize(
-            memory.final_sum[stage, rows], memory.final_max[stage, rows], self.scale_log2, sink
-        )
+            memory.final_sum[stage, rows], memory.final_max[stage, rows], self.scale_log2(tile),
+            sink, design.max_offset,
+        )  # fmt: skip
+        inv = inv * self._of_head(self.descales.v, tile)
         first, width = role.cluster.columns[f"O{stage}"]
         o = np.ascontiguousarray(memory.tmem[rows, first : first + width])
-        memory.so[stage, rows] = steps.normalize_output(o, inv, problem.dtype)
+        kept = "fp32" if design.num_splits > 1 else self.out_dtype
+        memory.so[stage, rows] = steps.normalize_output(o, inv, kept)
         valid = index < packed_rows(problem, design, tile.batch)
         token = index[valid] // (problem.group if design.pack_gqa else 1)
-        self.lse[tile.batch, head[valid], token] = lse[valid]
+        self.partial_lse[tile.split, tile.batch, head[valid], token] = lse[valid]
+
+    def write_nothing(self, role: Any, tile: WorkTile) -> None:
+        """A split without keys: a log-sum-exp of -inf, and O is left as it is."""
+        problem, design = self.problem, self.design
+        for stage in range(design.q_stages):
+            start = first_row(design, tile, stage, role.home.rank) + 32 * role.lane
+            index = np.arange(start, start + 32)
+            valid = index < packed_rows(problem, design, tile.batch)
+            token = index[valid] // (problem.group if design.pack_gqa else 1)
+            head = self._heads(tile, index)[valid]
+            self.partial_lse[tile.split, tile.batch, head, token] = -np.inf
+
+    def scale_log2(self, tile: WorkTile) -> np.float32:
+        """What scores are multiplied with before 2 is raised to them."""
+        if self.problem.softcap:
+            return self.base_log2
+        return np.float32(self.base_log2 * self._of_head(self.descales.qk, tile))
+
+    def _of_head(self, descale: Array, tile: WorkTile) -> np.float32:
+        """A tile's factor: all its rows belong to one K/V head."""
+        return np.float32(descale[tile.batch, kv_head_of(self.problem, self.design, tile.head)])
 
     def _heads(self, tile: WorkTile, index: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.design.pack_gqa:
@@ -369,4 +446,5 @@ class Data:
         valid = index < packed_rows(problem, design, tile.batch)
         values = self.memory[cta.number].so[stage, rows][valid][:, : problem.dim_v]
         token = index[valid] // (problem.group if design.pack_gqa else 1)
-        self.out[tile.batch, token, self._heads(tile, index)[valid]] = values
+        head = self._heads(tile, index)[valid]
+        self.partial_out[tile.split, tile.batch, token, head] = values

@@ -81,7 +81,7 @@ def simulate_cluster(
     """
     core = Core()
     fetched = list(tiles)
-    first = fetched[:1] if design.scheduler == "dynamic" else fetched
+    first = fetched[:1] if design.is_dynamic else fetched
     rest = iter(fetched[1:])
     cluster = build_cluster(
         core, problem, design, machine, first, around, seed=seed, data=data,
@@ -90,7 +90,7 @@ def simulate_cluster(
     if data is not None:
         data.attach(cluster.ctas, fetched)
     steady = SteadyState(cluster)
-    if reuse and data is None and not design.faults and design.scheduler != "dynamic":
+    if reuse and data is None and not design.faults and not design.is_dynamic:
         steady.watch()
     core.run()
     check_end(cluster)

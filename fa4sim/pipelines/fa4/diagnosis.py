@@ -116,7 +116,8 @@ def expected_arrivals(cluster: Cluster) -> Counter[tuple[int, str, int, str]]:
         for what, name, stage in cluster.program(agent):
             if what in ("arrive", "sync"):
                 owner = cluster.barrier(name, stage, agent.home)
-                role = agent.party if name == "clc_empty" else agent.role
+                everyone = name in ("clc_empty", "work_info_empty")
+                role = agent.party if everyone else agent.role
                 if name == "tmem_dealloc":
                     (peer,) = (cta for cta in cluster.ctas if cta is not agent.home)
                     owner, role = peer.barriers[name][0], "peer_mma"

@@ -18,10 +18,12 @@ from typing import Any
 from fa4sim.engine.core import Core
 from fa4sim.engine.errors import Hazard
 from fa4sim.engine.memory import Share
+from fa4sim.numerics.masks import NO_MASK
 from fa4sim.pipelines.choice import build_cluster
 from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
 from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
+from fa4sim.pipelines.fa4.lookup import lookup_cycles
 from fa4sim.pipelines.fa4.page_table import page_period
 from fa4sim.pipelines.fa4.tiles import (
     WorkTile,
@@ -33,10 +35,18 @@ from fa4sim.pipelines.fa4.tiles import (
     work_tile,
 )
 from fa4sim.pipelines.fa4.votes import RescaleVotes
-from fa4sim.schedulers import heads_in_l2, lpt_section, padding_clusters, tile_order
+from fa4sim.schedulers import (
+    heads_in_l2,
+    lpt_section,
+    padding_clusters,
+    split_order,
+    splits_by_sequence,
+)
 from fa4sim.specs import AnyDesign, Design, Machine, Problem
+from fa4sim.specs.design import PARTIAL_BYTES
+from fa4sim.specs.limits import DYNAMIC_SCHEDULERS, VARLEN_SCHEDULERS
 
-PERSISTENT = ("static_persistent", "dynamic")
+PERSISTENT = ("static_persistent", *DYNAMIC_SCHEDULERS)
 
 #: Up to this many K/V blocks in all, the mixed lists of persistent clusters aren't put together
 #: from pairs of tiles but simulated whole.
@@ -52,14 +62,17 @@ SHORT_TILE, FEW_SHORT_BLOCKS = 3, 300
 class Plan:
     """The tiles in the order of the scheduler, and how many clusters share them.
 
-    ``lists`` is set for a static persistent grid: tile numbers per cluster. ``padding`` counts
-    clusters that are launched and find no tile.
+    ``splits`` says per sequence into how many parts its keys are cut. ``lists`` is set for a static
+    persistent grid: tile numbers per cluster. ``padding`` counts clusters that are launched and
+    find no tile, which takes them ``fruitless_cycles``.
     """
 
     tiles: list[WorkTile]
     clusters: int
     lists: list[list[int]] | None
     padding: int
+    splits: tuple[int, ...] = ()
+    fruitless_cycles: int = 0
 
 
 @dataclass
@@ -94,18 +107,21 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
     per_key = (problem.head_dim + problem.dim_v) * problem.element_bytes
     masked = problem.causal or problem.is_local
     sections: list[int] = []
-    if design.scheduler == "single_tile_varlen":
+    if design.scheduler in VARLEN_SCHEDULERS:
         for count in blocks:
             keys = count * design.work_rows * design.cta_group
             keys //= problem.group if design.pack_gqa else 1
             sections.append(heads_in_l2(keys // design.tile_n, design.tile_n * per_key, heads))
     seqlen_k = problem.seqlen_k or 0
-    order = tile_order(
-        design.scheduler, blocks, heads,
+    splits = sequence_splits(problem, design, machine)
+    order = split_order(
+        design.scheduler, blocks, heads, splits,
         section=lpt_section(seqlen_k, per_key) if design.scheduler == "lpt" else 1,
         reverse=masked, heads_per_section=sections,
     )  # fmt: skip
-    tiles = [work_tile(problem, design, i, m, h, b) for i, (m, h, b) in enumerate(order)]
+    tiles = [
+        work_tile(problem, design, i, m, h, b, s, splits[b]) for i, (m, h, b, s) in enumerate(order)
+    ]
     clusters = machine.sms // design.cta_group
     lists = None
     if design.scheduler == "static_persistent":
@@ -114,10 +130,12 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
     padding = 0
     if design.scheduler == "single_tile_varlen":
         rows = sum(packed_rows(problem, design, b) for b in range(problem.batch))
-        padding = padding_clusters(rows, design.work_rows, problem.batch, heads, len(tiles))
-    _assign_sources(problem, design, machine, tiles, clusters)
+        most = max(splits)
+        padding = padding_clusters(rows, design.work_rows, problem.batch, heads * most, len(tiles))
+    _assign_sources(problem, design, machine, tiles, clusters, splits)
     active = min(clusters, len(tiles) + padding)
     pages = page_period(problem, design, machine)
+    lookups = [lookup_cycles(problem, design, machine, b) for b in range(problem.batch)]
     for i, tile in enumerate(tiles):
         together = active
         if lists is not None:  # wave by wave; the last one may leave SMs idle
@@ -125,24 +143,48 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
         tiles[i] = tile.at(
             active_sms=together * design.cta_group,
             page_phase=tile.steps[-1].n_block % pages if tile.steps else 0,
+            lookup_cycles=lookups[tile.batch],
         )
-    return Plan(tiles, clusters, lists, padding)
+    if design.num_splits > 1 and partial_bytes(problem, splits) <= machine.l2_bytes:
+        tiles = [tile.at(o_to_l2=True) for tile in tiles]
+    fruitless = lookup_cycles(problem, design, machine, problem.batch)
+    return Plan(tiles, clusters, lists, padding, tuple(splits), fruitless)
+
+
+def sequence_splits(problem: Problem, design: AnyDesign, machine: Machine) -> list[int]:
+    """Splits of each sequence: all alike, unless the prepare kernel decides by their lengths."""
+    if design.num_splits == 1 or design.scheduler != "dynamic_varlen":
+        return [design.num_splits] * problem.batch
+    lengths = [problem.lengths(b) for b in range(problem.batch)]
+    ratio = problem.group if design.pack_gqa else 1
+    return splits_by_sequence(
+        [-(-q * ratio // design.tile_m) for q, _ in lengths],
+        [-(-k // design.tile_n) for _, k in lengths],
+        grid_heads(problem, design), machine.sms, design.num_splits,
+    )  # fmt: skip
+
+
+def partial_bytes(problem: Problem, splits: Sequence[int]) -> int:
+    """Bytes of all partial results: O in float32, and its log-sum-exp."""
+    rows = sum(problem.lengths(b)[0] * count for b, count in enumerate(splits))
+    return rows * problem.heads * (problem.dim_v + 1) * PARTIAL_BYTES
 
 
 def _assign_sources(
-    problem: Problem, design: AnyDesign, machine: Machine, tiles: list[WorkTile], clusters: int
-) -> None:
+    problem: Problem, design: AnyDesign, machine: Machine, tiles: list[WorkTile], clusters: int,
+    plan_splits: Sequence[int],
+) -> None:  # fmt: skip
     """Say of every tile how many of its first steps find K/V in HBM rather than L2.
 
     The tiles of one K/V head that start together touch its blocks from different ends down: a
     block comes from HBM for whoever reaches it first, and for those in step with it. Tiles that
     start later find everything in L2, unless what runs at a time exceeds it.
     """
-    first_seen: dict[tuple[int, int], int] = {}
-    cohorts: dict[tuple[int, int], list[int]] = {}
+    first_seen: dict[tuple[int, ...], int] = {}
+    cohorts: dict[tuple[int, ...], list[int]] = {}
     late: list[int] = []
     for i, tile in enumerate(tiles):
-        group = (tile.batch, kv_head_of(problem, design, tile.head))
+        group = (tile.batch, kv_head_of(problem, design, tile.head), tile.split)
         first = first_seen.setdefault(group, i)
         if i - first < clusters:
             cohorts.setdefault(group, []).append(i)
@@ -161,14 +203,19 @@ def _assign_sources(
                 for i in together
             ]
             # Each block comes once, whoever of those that begin together looks at it.
-            sharers = sum(new) / max(new)
+            sharers = sum(new) / max(1, *new)
             for i, steps in zip(together, new, strict=True):
                 tiles[i] = tiles[i].at(hbm_steps=steps, kv_sharers=sharers)
             below = top
     for start in range(0, len(late), clusters):
         wave = late[start : start + clusters]
-        groups = {(tiles[i].batch, kv_head_of(problem, design, tiles[i].head)) for i in wave}
-        working_set = sum(problem.lengths(batch)[1] * per_key for batch, _ in groups)
+        groups = {
+            (tiles[i].batch, kv_head_of(problem, design, tiles[i].head), tiles[i].split)
+            for i in wave
+        }
+        working_set = sum(
+            problem.lengths(batch)[1] * per_key // plan_splits[batch] for batch, _, _ in groups
+        )
         if working_set <= machine.l2_bytes:
             continue
         for i in wave:
@@ -239,15 +286,15 @@ class ClassRuns:
 
     def _family(self, tile: WorkTile, first_wave: bool) -> tuple[object, int]:
         """The class of a tile without the length of its longest unmasked stretch."""
-        runs = list(mask_runs(tile.steps))
+        runs = list(mask_runs(tile.steps)) or [(NO_MASK, 0)]
         longest = max(range(len(runs)), key=lambda i: runs[i][1])
         count = runs[longest][1]
         runs[longest] = (runs[longest][0], -1)
         hbm = min(tile.hbm_steps, tile.blocks)
         hbm = -1 if hbm == tile.blocks else hbm
         _, blind = self.tile_class(tile)
-        kind = (first_wave, tuple(runs), longest, hbm, tile.kv_sharers, tile.page_phase, blind)
-        return kind, count
+        ends = (tile.rows, tile.o_to_l2, tile.lookup_cycles, tile.active_sms, tile.page_phase)
+        return (first_wave, tuple(runs), longest, hbm, tile.kv_sharers, blind, ends), count
 
     def _derive(self, tile: WorkTile, first_wave: bool) -> tuple[int, Totals] | None:
         """The result of a longer or shorter relative whose steady stretch repeats."""
@@ -296,12 +343,12 @@ def simulate_gpu(
         and not plan.padding
         and not design.faults
     )
-    if exact or short or (blocks <= FEW_BLOCKS and design.scheduler == "dynamic"):
+    if exact or short or (blocks <= FEW_BLOCKS and design.is_dynamic):
         return _exact(problem, design, machine, plan, seed)
     classes = ClassRuns(problem, design, machine, seed)
     if plan.lists is not None:
         placements = _static(plan, classes, design)
-    elif design.scheduler == "dynamic":
+    elif design.is_dynamic:
         placements = _dynamic(plan, classes, design, machine)
     else:
         placements = _one_tile_each(plan, classes, design, machine)
@@ -320,7 +367,7 @@ def simulate_with_data(
         return GpuResult(0, [], Totals(), 0, None, plan)
     classes = DataRuns(problem, design, machine, data, seed)
     lists = plan.lists
-    if lists is None and design.scheduler == "dynamic":
+    if lists is None and design.is_dynamic:
         grid = min(plan.clusters, len(plan.tiles))
         lists = [list(range(i, len(plan.tiles), grid)) for i in range(grid)]
     if lists is None:
@@ -415,7 +462,7 @@ def _one_tile_each(plan: Plan, classes: ClassRuns, design: AnyDesign, machine: M
         end = start + cycles
         heapq.heappush(free, (end, slot))
         placed.append((Placement(number, slot * design.cta_group, [number], start, end), totals))
-    empty = machine.cta_prologue_cycles + machine.setmaxnreg_cycles + machine.vote_cycles * 8
+    empty = machine.cta_prologue_cycles + machine.setmaxnreg_cycles + plan.fruitless_cycles
     for number in range(len(plan.tiles), len(plan.tiles) + plan.padding):
         at, slot = heapq.heappop(free)
         start = 0 if number < plan.clusters else at + turnover
@@ -505,7 +552,7 @@ def _exact(
             for cta in cluster.ctas:
                 cta.record_busy()
             running.remove(cluster)
-            placement.tiles = [t.index for t in cluster.tiles]
+            placement.tiles = [t.index for t in cluster.handed]
             placement.end = max(agent.died for agent in cluster.agents)
             part = totals_of(cluster, placement.end - start)
             part.waits, part.l2_bytes, part.hbm_bytes = {}, 0.0, 0.0

@@ -27,6 +27,8 @@ SWIZZLE_BYTES = 128
 class LoadRole(Role):
     """One load warp (with cp.async Q and one Q tile: one of four)."""
 
+    sees_empty = True
+
     def __init__(self, cluster: Cluster, cta: Cta, warp: int, rank: int = 0) -> None:
         super().__init__(cluster, cta, "load", warp)
         self.first = rank == 0
@@ -51,25 +53,31 @@ class LoadRole(Role):
         yield from self.start()
         tile = yield from self.next_tile()
         while tile is not None:
-            self.enter(tile)
-            self.home.share_with(tile.active_sms)
-            yield from self.load_kv("K", tile)
-            for stage in range(self.design.q_stages):
-                yield from self.load_q(stage, tile)
-            yield from self.load_kv("V", tile)
-            self.step = 1
-            while self.step < tile.blocks:
-                self.enter(tile)
-                yield from self.load_kv("K", tile)
-                yield from self.load_kv("V", tile)
-                self.step += 1
-            self.tile += 1
+            if tile.blocks:
+                yield from self.load_tile(tile)
+                self.tile += 1
+            self.count += 1
             tile = yield from self.next_tile()
             if "load_epi_full" in self.home.barriers:
-                yield from self.wait(self.barrier("load_epi_full"), self.tile, "O has left sQ")
+                yield from self.wait(self.barrier("load_epi_full"), self.count, "O has left sQ")
                 self.arrive("load_epi_empty", 0, 1)
         yield from self.tail()
         self.finish()
+
+    def load_tile(self, tile: WorkTile) -> Steps:
+        """Everything that one tile needs."""
+        self.enter(tile)
+        self.home.share_with(tile.active_sms)
+        yield from self.load_kv("K", tile)
+        for stage in range(self.design.q_stages):
+            yield from self.load_q(stage, tile)
+        yield from self.load_kv("V", tile)
+        self.step = 1
+        while self.step < tile.blocks:
+            self.enter(tile)
+            yield from self.load_kv("K", tile)
+            yield from self.load_kv("V", tile)
+            self.step += 1
 
     def tail(self) -> Steps:
         """Before the CTA may end, every slot and the last Q tile must have been given up."""
@@ -145,7 +153,9 @@ class LoadRole(Role):
             else:
                 full.arrive("load", self.warp, self.cta, 32)
 
-        yield from self.issue("Q", stage, size, size, landed)
+        rows = tile.rows_of(self.design, stage, self.home.rank)
+        sent = size * rows // self.design.tile_m
+        yield from self.issue("Q", stage, size, sent, landed, sent)
 
     def check_output(self, stage: int) -> None:
         """Where sO shares sQ's memory, the previous tile's O must have been stored."""
@@ -156,9 +166,13 @@ class LoadRole(Role):
             )  # fmt: skip
 
     def issue(
-        self, tensor: str, stage: int, size: int, hbm: int, landed: Callable[[Load], None]
-    ) -> Steps:
-        """Hand a tile to the TMA engine (``hbm`` bytes of it from HBM) and spend what it costs."""
+        self, tensor: str, stage: int, size: int, hbm: int, landed: Callable[[Load], None],
+        sent: int | None = None,
+    ) -> Steps:  # fmt: skip
+        """Hand a tile to the TMA engine and spend what it costs.
+
+        ``hbm`` of its bytes come from HBM; ``sent`` of them are sent at all (all, if not given).
+        """
         machine = self.machine
         start = self.env.cycle
         latency = machine.tma_l2_latency_cycles - machine.mbarrier_resume_cycles
@@ -172,7 +186,7 @@ class LoadRole(Role):
             cycles = 4 * (size // 16 // 32)
         load = Load(
             tensor, stage, self.tile_id, self.block, self.tile, self.step, size, start + latency,
-            hbm, landed,
+            hbm, landed, sent,
         )  # fmt: skip
         self.home.tma.push(load)
         self.since = start

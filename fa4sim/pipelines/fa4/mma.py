@@ -316,7 +316,7 @@ class PeerMmaRole(MmaRole):
         yield from self.allocate()
         while (yield from self.next_tile()) is not None:
             self.tile += 1
-            if self.design.scheduler != "dynamic":
+            if not self.design.is_dynamic:
                 self.tile = len(self.cluster.tiles)
         yield from self.sync("TmemPtr", 2, "all done with TMEM")
         yield from self.wait_for_peer()

@@ -49,12 +49,13 @@ class PagedLoadRole(LoadRole):
         yield from super().load_kv(tensor, tile)
 
     def issue(
-        self, tensor: str, stage: int, size: int, hbm: int, landed: Callable[[Load], None]
-    ) -> Steps:
+        self, tensor: str, stage: int, size: int, hbm: int, landed: Callable[[Load], None],
+        sent: int | None = None,
+    ) -> Steps:  # fmt: skip
         """As ever, when the page number has come."""
         if tensor == "K":
             yield from self.spend("page number", "issue", self.known_at - self.env.cycle)
-        yield from super().issue(tensor, stage, size, hbm, landed)
+        yield from super().issue(tensor, stage, size, hbm, landed, sent)
 
 
 class RowLoadRole(PagedLoadRole):

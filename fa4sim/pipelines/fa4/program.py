@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fa4sim.pipelines.fa4.barriers import barrier_table, load_warp_ids
+from fa4sim.pipelines.fa4.barriers import barrier_table, load_warp_ids, next_tile_barriers
 from fa4sim.specs import Design
 
 Operation = tuple[str, str, int]
@@ -24,6 +24,8 @@ def program(
     design: Design, role: str, blocks: Sequence[int], *, lane: int = 0, leader: bool = True
 ) -> Iterator[Operation]:
     """The operations of one warp of ``role`` over work tiles of ``blocks`` K/V blocks each.
+
+    A tile of 0 blocks is a split without keys: only coordinates and LSE are to be dealt with.
 
     ``lane`` is the warp's number within its warpgroup, ``leader`` whether it is in the leader CTA.
 
@@ -50,9 +52,10 @@ def program(
 
 def _tile(design: Design, number: int) -> Iterator[Operation]:
     """What every warp does to learn of tile ``number`` (or that there is none)."""
-    if design.scheduler == "dynamic" and number:
-        yield "wait", "clc_full", 0
-        yield "arrive", "clc_empty", 0
+    if design.is_dynamic and number:
+        full, empty = next_tile_barriers(design)
+        yield "wait", full, 0
+        yield "arrive", empty, 0
 
 
 def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Iterator[Operation]:
@@ -75,8 +78,7 @@ def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Ite
             yield "arrive", "load_KV_full", slot
         ring += 1
 
-    yield from _tile(design, 0)
-    for number, count in enumerate(blocks):
+    def load(count: int) -> Iterator[Operation]:
         yield from kv("K")
         for stage in range(design.q_stages if loads_q else 0):
             yield "wait", "load_Q_empty", stage
@@ -86,6 +88,11 @@ def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Ite
         for _ in range(count - 1):
             yield from kv("K")
             yield from kv("V")
+
+    yield from _tile(design, 0)
+    for number, count in enumerate(blocks):
+        if count:
+            yield from load(count)
         yield from _tile(design, number + 1)
         if table["load_epi_full"].used:
             yield "wait", "load_epi_full", 0
@@ -113,6 +120,8 @@ def _mma(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
     yield "sync", "TmemPtr", 0
     for number, count in enumerate(blocks):
         yield from _tile(design, number)
+        if not count:
+            continue
         for stage in stages:
             yield "wait", "load_Q_full", stage
             if stage == 0:
@@ -165,6 +174,8 @@ def _softmax(design: Design, stage: int, blocks: Sequence[int], lane: int) -> It
     yield "sync", "TmemPtr", 0
     for number, count in enumerate(blocks):
         yield from _tile(design, number)
+        if not count:
+            continue
         yield "wait", "softmax_stats_empty", stage
         for _ in range(count):
             yield "wait", "S_full", stage
@@ -187,11 +198,7 @@ def _correction(design: Design, blocks: Sequence[int], lane: int) -> Iterator[Op
     def hear(stage: int) -> Operation:
         return "sync", f"SoftmaxStatsW{4 * stage + lane}", 0
 
-    yield "sync", "TmemPtr", 0
-    for stage in range(stages):
-        yield "arrive", "P_full_O_rescaled", stage
-    for number, count in enumerate(blocks):
-        yield from _tile(design, number)
+    def correct(count: int) -> Iterator[Operation]:
         yield hear(0)
         yield "arrive", "softmax_stats_empty", 0
         if stages == 2:
@@ -214,6 +221,14 @@ def _correction(design: Design, blocks: Sequence[int], lane: int) -> Iterator[Op
             yield "arrive", "P_full_O_rescaled", stage
             if by_tma:
                 yield "arrive", "O_epi_full", stage
+
+    yield "sync", "TmemPtr", 0
+    for stage in range(stages):
+        yield "arrive", "P_full_O_rescaled", stage
+    for number, count in enumerate(blocks):
+        yield from _tile(design, number)
+        if count:
+            yield from correct(count)
         if not by_tma and table["load_epi_full"].used:
             yield "wait", "load_epi_empty", 0
             yield "arrive", "load_epi_full", 0
@@ -225,11 +240,12 @@ def _correction(design: Design, blocks: Sequence[int], lane: int) -> Iterator[Op
 
 def _epilogue(design: Design, blocks: Sequence[int]) -> Iterator[Operation]:
     table = barrier_table(design)
-    for number in range(len(blocks)):
+    for number, count in enumerate(blocks):
         yield from _tile(design, number)
-        for stage in range(design.q_stages):
+        stages = range(design.q_stages if count else 0)
+        for stage in stages:
             yield "wait", "O_epi_full", stage
-        for stage in range(design.q_stages):
+        for stage in stages:
             yield "arrive", "O_epi_empty", stage
         if table["load_epi_full"].used:
             yield "wait", "load_epi_empty", 0
@@ -241,8 +257,9 @@ def _scheduler(design: Design, blocks: Sequence[int], leader: bool) -> Iterator[
     for number in range(len(blocks)):
         yield from _tile(design, number)
         if leader:
-            yield "wait", "clc_empty", 0
-            yield "request", "clc_full", 0
+            full, empty = next_tile_barriers(design)
+            yield "wait", empty, 0
+            yield "request" if design.scheduler == "dynamic" else "arrive", full, 0
     yield from _tile(design, len(blocks))
 
 

@@ -15,7 +15,18 @@ from fa4sim.specs import Design
 
 
 class Role(AnyRole):
-    """A warp of FA4's forward kernel. Its counters are :class:`fa4sim.pipelines.common.role`'s."""
+    """A warp of FA4's forward kernel. Its counters are :class:`fa4sim.pipelines.common.role`'s.
+
+    ``sees_empty`` says whether it has something to do for a split without keys.
+    """
+
+    sees_empty = False
+
+    def start(self) -> Steps:
+        """As every warp; then, with a batch of variable length, find the first tile."""
+        yield from super().start()
+        if self.cluster.handed:
+            yield from self.spend("find tile", "issue", self.cluster.handed[0].lookup_cycles)
 
     def __init__(self, cluster: Cluster, cta: Cta, role: str, warp: int) -> None:
         super().__init__(cluster, cta, role, warp)
@@ -39,15 +50,22 @@ class Role(AnyRole):
         self.barrier("TmemPtr").arrive(self.role, self.warp, self.cta, 32)
 
     def next_tile(self) -> Generator[Event, Any, WorkTile | None]:
-        """The next work tile, or None; with a dynamic scheduler, wait for its coordinates."""
+        """The next tile, or None; with a dynamic scheduler, wait for its coordinates.
+
+        Splits without keys are passed over by roles that have nothing to do for them.
+        """
         cluster = self.cluster
-        if self.design.scheduler == "dynamic" and self.tile:
-            yield from self.wait(self.barrier("clc_full"), self.tile, "next tile")
-            if cluster.answers < self.tile:
-                self.hazard(
-                    "read_before_full", "clc_full", 0, "clc",
-                    f"{self.role} reads the next tile's coordinates before they are there",
-                )  # fmt: skip
-            yield from self.spend("read tile", "issue", self.machine.smem_latency_cycles)
-            self.arrive("clc_empty", 0, 32, role=self.party)
-        return self.take_tile()
+        while True:
+            if self.design.is_dynamic and self.handed:
+                full, empty = cluster.next_tile_barriers
+                yield from self.wait(self.barrier(full), self.handed, "next tile")
+                if cluster.answers < self.handed:
+                    self.hazard(
+                        "read_before_full", full, 0, "clc" if full == "clc_full" else "scheduler",
+                        f"{self.role} reads the next tile's coordinates before they are there",
+                    )  # fmt: skip
+                yield from self.spend("read tile", "issue", self.machine.smem_latency_cycles)
+                self.arrive(empty, 0, 32, role=self.party)
+            tile = self.take_tile()
+            if tile is None or tile.blocks or self.sees_empty:
+                return tile

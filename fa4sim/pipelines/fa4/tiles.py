@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -13,12 +14,16 @@ from fa4sim.specs import AnyDesign, Problem
 class WorkTile:
     """One work tile of one CTA or pair.
 
-    ``steps`` are its K/V blocks in processing order with the masking of each. ``head`` counts
-    query heads, or K/V heads when they are packed. The K/V of its first ``hbm_steps`` steps comes
+    ``steps`` are its K/V blocks in processing order with the masking of each; a split without
+    blocks has none. ``head`` counts query heads, or K/V heads when they are packed. ``split`` says
+    which of its sequence's ``splits`` parts of the keys it is. ``rows`` of its rows of Q belong to
+    the problem; the others are padding. The K/V of its first ``hbm_steps`` steps comes
     from HBM, for ``kv_sharers`` clusters at once (on average, where tiles visit different parts of
     the same keys); that of the others is in L2, where somebody else has brought it. Q always comes
-    from HBM. ``active_sms`` share L2 and HBM while it runs. ``page_phase`` says where in the
-    repeating pattern of page table reads its last block stands.
+    from HBM. O goes there, or as a partial result that is read at once only to L2 (``o_to_l2``).
+    ``active_sms`` share L2 and HBM while it runs. A warp takes ``lookup_cycles`` to find out that
+    this is its tile. ``page_phase`` says where in the repeating pattern of page table reads its
+    last block stands.
     """
 
     index: int
@@ -26,6 +31,11 @@ class WorkTile:
     head: int
     batch: int
     steps: tuple[BlockStep, ...]
+    split: int = 0
+    splits: int = 1
+    rows: int = 1 << 30
+    o_to_l2: bool = False
+    lookup_cycles: int = 0
     page_phase: int = 0
     hbm_steps: int = 0
     kv_sharers: float = 1.0
@@ -33,13 +43,18 @@ class WorkTile:
 
     @property
     def blocks(self) -> int:
-        """K/V blocks this tile works through, at least 1."""
+        """K/V blocks this tile works through: at least 1, unless it is an empty split."""
         return len(self.steps)
 
     @property
     def first_block(self) -> int:
-        """Number of the block that comes first: the last one of its range."""
-        return self.steps[0].n_block
+        """Number of the block that comes first: the last one of its range (-1 of an empty one)."""
+        return self.steps[0].n_block if self.steps else -1
+
+    def rows_of(self, design: AnyDesign, stage: int, rank: int = 0) -> int:
+        """Rows of one MMA tile (a stage of a CTA) that belong to the problem."""
+        before = (stage * design.cta_group + rank) * design.tile_m
+        return max(0, min(design.tile_m, self.rows - before))
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -47,6 +62,9 @@ class WorkTile:
         return (
             mask_runs(self.steps),
             self.page_phase,
+            self.rows,
+            self.o_to_l2,
+            self.lookup_cycles,
             min(self.hbm_steps, self.blocks),
             self.kv_sharers,
             self.active_sms,
@@ -104,17 +122,19 @@ def m_blocks(problem: Problem, design: AnyDesign, batch: int) -> int:
 
 
 def work_tile(
-    problem: Problem, design: AnyDesign, index: int, m_block: int, head: int, batch: int
-) -> WorkTile:
-    """The work tile at grid coordinates ``(m_block, head, batch)``."""
+    problem: Problem, design: AnyDesign, index: int, m_block: int, head: int, batch: int,
+    split: int = 0, splits: int = 1,
+) -> WorkTile:  # fmt: skip
+    """The work tile at grid coordinates ``(m_block, head, batch)``, or one split of it."""
     seqlen_q, seqlen_k = problem.lengths(batch)
     masked = problem.causal or problem.is_local
+    tile_rows = design.work_rows * design.cta_group
     steps = _steps(  # without a mask of rows every tile of a sequence has the same
-        m_block if masked else 0, design.work_rows * design.cta_group, design.tile_n,
-        seqlen_q, seqlen_k,
-        problem.causal, problem.window, problem.group if design.pack_gqa else 1,
+        m_block if masked else 0, tile_rows, design.tile_n, seqlen_q, seqlen_k,
+        problem.causal, problem.window, problem.group if design.pack_gqa else 1, split, splits,
     )  # fmt: skip
-    return WorkTile(index, m_block, head, batch, steps)
+    rows = min(tile_rows, packed_rows(problem, design, batch) - m_block * tile_rows)
+    return WorkTile(index, m_block, head, batch, steps, split, splits, rows)
 
 
 @lru_cache(maxsize=8192)
@@ -127,8 +147,22 @@ def _steps(
     causal: bool,
     window: tuple[int | None, int | None] | None,
     ratio: int,
+    split: int,
+    splits: int,
 ) -> tuple[BlockStep, ...]:
-    return tuple(block_steps(m_block, rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio))
+    return tuple(
+        block_steps(m_block, rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio, split, splits)
+    )
+
+
+def useful_rows(design: AnyDesign, tiles: Sequence[WorkTile]) -> float:
+    """Of the rows that the tensor pipe multiplies, the fraction that the problem has; 1 for none.
+
+    Rows count for every K/V block they are multiplied with.
+    """
+    rows = design.work_rows * design.cta_group
+    done = sum(tile.blocks for tile in tiles) * rows
+    return sum(min(rows, tile.rows) * tile.blocks for tile in tiles) / done if done else 1.0
 
 
 def needs_mask(step: BlockStep) -> bool:

@@ -30,12 +30,13 @@ class RescaleVotes:
         self.problem = problem
         self.design = design
         self.seed = seed
-        self._blind: dict[tuple[int, int, int, int], tuple[int, int, int, int]] = {}
+        self._blind: dict[tuple[int, ...], tuple[int, int, int, int]] = {}
 
     def blind_steps(self, tile: WorkTile, stage: int, rank: int) -> tuple[int, int, int, int]:
         """Per warp: the step that first shows every row a key (0: the first one does)."""
         seqlen_q, seqlen_k = self.problem.lengths(tile.batch)
-        key = (tile.m_block, tile.batch if self.problem.varlen else -1, stage, rank)
+        batch = tile.batch if self.problem.varlen else -1
+        key = (tile.m_block, batch, tile.split, tile.splits, stage, rank)
         known = self._blind.get(key)
         if known is None:
             start = first_row(self.design, tile, stage, rank)
@@ -46,9 +47,11 @@ class RescaleVotes:
             )  # fmt: skip
             n = self.design.tile_n
             first = []
+            top, bottom = tile.first_block, tile.first_block - tile.blocks + 1
             for low, high in zip(left.tolist(), right.tolist(), strict=True):
-                sees = high > low
-                first.append(tile.first_block - (high - 1) // n if sees else 1 << 30)
+                seen = min((high - 1) // n, top)  # the first block with a key for this row
+                sees = high > low and seen >= max(low // n, bottom)
+                first.append(top - seen if sees else 1 << 30)
             warps = [max(0, *first[w : w + WARP_ROWS]) for w in range(0, len(first), WARP_ROWS)]
             known = self._blind[key] = (warps[0], warps[1], warps[2], warps[3])
         return known
