@@ -1,8 +1,10 @@
 """How far off an output is, and how far off it may be.
 
-The truth is attention in float64. What may be asked of 16-bit inputs is told by another
-implementation on the same values: PyTorch's flash attention on the CPU. Its largest error of one
-element is a matter of luck, so it is taken over a few draws.
+The truth is attention in float64, of FP8 on the values as they are, quantised and descaled. What
+may be asked of 16-bit inputs is told by another implementation on the same values: PyTorch's flash
+attention on the CPU. It has no FP8; of that, float64 attention tells whose P alone is rounded, 2^8
+times as large as weights below the row's maximum are, and whose output is rounded to bf16. The
+largest error of one element is a matter of luck, so it is taken over a few draws.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.numerics import attention_float64, mask_matrix
-from fa4sim.specs import Problem
+from fa4sim.numerics import attention_float64, mask_matrix, round_to
+from fa4sim.specs import FP8, Problem
 
 Floats = NDArray[np.floating]
 
-#: Largest relative error, and largest error of one element, in multiples of PyTorch's.
+#: Largest relative error, and largest error of one element, in multiples of the other's.
 RELATIVE, LARGEST = 1.2, 2.0
 #: Largest error of LSE, absolute.
 LSE = 1e-3
 _MORE_DRAWS = 3
+#: P of FP8 is this many times as large.
+_P_SCALE = np.float32(256)
 
 
 class Inputs(Protocol):
@@ -45,6 +49,10 @@ class Inputs(Protocol):
     @property
     def sink(self) -> NDArray[np.float32] | None:
         """(heads,)."""
+
+    @property
+    def descales(self) -> NDArray[np.float32] | None:
+        """(3, batch, kv_heads): factors of q, k and v."""
 
 
 @dataclass(frozen=True)
@@ -108,18 +116,30 @@ def accuracy(
 
 def truth(problem: Problem, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Output and LSE in float64; of rows beyond a sequence 0 and -inf."""
+    q, k, v = descaled(problem, inputs)
     return attention_float64(
-        inputs.q, inputs.k, inputs.v, sink=inputs.sink, causal=problem.causal,
+        q, k, v, sink=inputs.sink, causal=problem.causal,
         window=problem.window, softmax_scale=problem.softmax_scale, softcap=problem.softcap,
         seqlens_q=problem.seqlens_q, seqlens_k=problem.seqlens_k,
     )  # fmt: skip
 
 
+def descaled(problem: Problem, inputs: Inputs) -> tuple[Floats, Floats, Floats]:
+    """Q, K and V multiplied by their factors, in float64 if they have any."""
+    if inputs.descales is None:
+        return inputs.q, inputs.k, inputs.v
+    q, k, v = (x.astype(np.float64)[:, None, :, None] for x in inputs.descales)
+    return inputs.q * q.repeat(problem.group, axis=2), inputs.k * k, inputs.v * v
+
+
 def limits(problem: Problem, draw: Callable[[int], Inputs], seed: int) -> Errors | None:
-    """What the errors may be, by PyTorch's; None if it is not installed."""
-    if find_spec("torch") is None:
+    """What the errors may be, by the other's; None if that is PyTorch, and not installed."""
+    fp8 = problem.dtype in FP8
+    if not fp8 and find_spec("torch") is None:
         return None
-    found = [_torch_errors(problem, draw(each)) for each in range(seed, seed + 1 + _MORE_DRAWS)]
+    other = _rounded_output if fp8 else _torch_output
+    drawn = [draw(each) for each in range(seed, seed + 1 + _MORE_DRAWS)]
+    found = [Errors.of(other(problem, each), truth(problem, each)[0]) for each in drawn]
     largest = max(errors.largest for errors in found)
     return Errors(RELATIVE * found[0].relative, LARGEST * largest)
 
@@ -137,9 +157,21 @@ def rows_seen(problem: Problem) -> NDArray[np.bool_]:
     return np.arange(problem.seqlen_q) < np.array(lengths)[:, None]
 
 
-def _torch_errors(problem: Problem, inputs: Inputs) -> Errors:
-    """Errors of PyTorch's flash attention on the CPU, in the problem's dtype."""
-    return Errors.of(_torch_output(problem, inputs), truth(problem, inputs)[0])
+def _rounded_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
+    """Attention whose weights, and whose output, are rounded; 0 for rows that see no key."""
+    out = np.zeros((*inputs.q.shape[:3], problem.dim_v))
+    q, k, v = descaled(problem, inputs)
+    scale = problem.head_dim**-0.5 if problem.softmax_scale is None else problem.softmax_scale
+    for batch, (q_rows, keys, values), bias in _sequences(problem, inputs, (q, k, v)):
+        scores = q_rows.astype(np.float64) @ keys.swapaxes(1, 2) * scale + bias
+        top = scores.max(axis=2, keepdims=True)
+        weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+        p = round_to((weights * _P_SCALE).astype(np.float32), problem.dtype) / _P_SCALE
+        total = weights.sum(axis=2, keepdims=True)
+        rows = p.astype(np.float64) @ values / np.where(total == 0, 1, total)
+        rounded = round_to(rows[..., : problem.dim_v].astype(np.float32), "bf16")
+        out[batch, : rounded.shape[1]] = rounded.swapaxes(0, 1)
+    return out
 
 
 def _torch_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
@@ -150,7 +182,7 @@ def _torch_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
 
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[problem.dtype]
     out = np.zeros((*inputs.q.shape[:3], problem.dim_v))
-    for batch, tensors, bias in _sequences(problem, inputs):
+    for batch, tensors, bias in _sequences(problem, inputs, (inputs.q, inputs.k, inputs.v)):
         q, k, v = (torch.from_numpy(np.ascontiguousarray(x))[None].to(dtype) for x in tensors)
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             made = functional.scaled_dot_product_attention(
@@ -165,7 +197,9 @@ def _torch_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
     return out
 
 
-def _sequences(problem: Problem, inputs: Inputs) -> Iterator[tuple[int, Any, Any]]:
+def _sequences(
+    problem: Problem, inputs: Inputs, values: tuple[Floats, Floats, Floats]
+) -> Iterator[tuple[int, Any, Any]]:
     """Number, (q, k, v) as (heads, tokens, columns), and bias (heads, rows, keys) of sequences.
 
     PyTorch wants equal columns, so V is padded; a sink is one more key, whose value is 0.
@@ -174,11 +208,8 @@ def _sequences(problem: Problem, inputs: Inputs) -> Iterator[tuple[int, Any, Any
         rows, keys = problem.lengths(batch)
         if not rows or not keys:
             continue
-        q = inputs.q[batch, :rows].swapaxes(0, 1)
-        k, v = (
-            x[batch, :keys].swapaxes(0, 1).repeat(problem.group, axis=0)
-            for x in (inputs.k, inputs.v)
-        )
+        q = values[0][batch, :rows].swapaxes(0, 1)
+        k, v = (x[batch, :keys].swapaxes(0, 1).repeat(problem.group, axis=0) for x in values[1:])
         mask = mask_matrix(rows, keys, problem.causal, problem.window)
         bias = np.where(mask, 0, -np.inf)[None].repeat(len(q), axis=0)
         if inputs.sink is not None:

@@ -29,7 +29,8 @@ class Result:
     """What a call of the kernel gave.
 
     Attributes:
-        out: as q, with the columns of v; of q's library, type and device.
+        out: as q, with the columns of v; of q's library, type and device. Of FP8 it is bf16, or
+            float32 if q is NumPy's float32 or uint8.
         lse: float32 (batch, heads, seqlen_q), or (heads, total_q); natural logarithms.
         backend: "gpu" or "emulator".
         problem, design: what was run, and how.
@@ -58,6 +59,9 @@ def attention(
     return_lse: bool = False,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
+    q_descale: Any = None,
+    k_descale: Any = None,
+    v_descale: Any = None,
     dtype: str | None = None,
     backend: str = "auto",
     **options: Any,
@@ -65,8 +69,9 @@ def attention(
     """softmax(Q Kᵀ · softmax_scale) V, by the forward kernel.
 
     Args:
-        q: bfloat16 or float16 (batch, seqlen_q, heads, head_dim), NumPy's or PyTorch's; of a batch
-            of variable length (total_q, heads, head_dim). float32 is rounded to `dtype`.
+        q: bfloat16, float16, float8_e4m3fn or float8_e5m2 (batch, seqlen_q, heads, head_dim),
+            NumPy's or PyTorch's; of a batch of variable length (total_q, heads, head_dim). float32
+            is rounded to `dtype`; uint8 are the bit patterns of FP8.
         k: (batch, seqlen_k, kv_heads, head_dim) or (total_k, kv_heads, head_dim).
         v: as k, with head_dim_v columns.
         causal: causal mask, aligned at the bottom right.
@@ -76,14 +81,18 @@ def attention(
         return_lse: whether to return the LSE, too.
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
             `cu_seqlens_q` if not given.
-        dtype: "bf16" or "fp16", if the arrays are float32.
+        q_descale, k_descale, v_descale: float32 (batch, kv_heads), by which FP8 values are
+            multiplied; 1 if not given.
+        dtype: "bf16", "fp16", "e4m3" or "e5m2", if the arrays are float32; one of the last two, if
+            they are uint8.
         backend: "gpu", "emulator", or "auto": a Blackwell or Hopper GPU if there is one, else the
             emulator; a line on standard error says which.
         options: see `run`.
 
     Returns:
-        out, as q with head_dim_v columns; with `return_lse` also lse, float32 (batch, heads,
-        seqlen_q) or (heads, total_q), natural logarithms, -inf for rows that see no key.
+        out, as q with head_dim_v columns, of FP8 in bf16; with `return_lse` also lse, float32
+        (batch, heads, seqlen_q) or (heads, total_q), natural logarithms, -inf for rows that see no
+        key.
 
     Raises:
         ValueError: something does not fit together, or the kernel does not do it.
@@ -103,8 +112,8 @@ def attention(
             )
     result = run(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
-        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype, backend=backend,
-        **options,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, q_descale=q_descale,
+        k_descale=k_descale, v_descale=v_descale, dtype=dtype, backend=backend, **options,
     )  # fmt: skip
     if backend == "auto":
         print(f"fa4kernel: attention ran on the {result.backend}", file=sys.stderr)
@@ -125,6 +134,9 @@ def run(
     sink: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
+    q_descale: Any = None,
+    k_descale: Any = None,
+    v_descale: Any = None,
     dtype: str | None = None,
     backend: str = "auto",
     design: dict[str, Any] | None = None,
@@ -138,8 +150,8 @@ def run(
     """`attention`, and everything that is known about the run.
 
     Args:
-        q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, dtype, backend:
-            see `attention`.
+        q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, q_descale,
+            k_descale, v_descale, dtype, backend: see `attention`.
         design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
         machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
         architecture: for which the kernel is compiled: "sm_100a" (Blackwell) or "sm_90a" (Hopper);
@@ -158,9 +170,11 @@ def run(
     call = Call.of(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype,
+        q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
     )  # fmt: skip
     chosen, architecture = _choose(backend, architecture)
-    kernel = kernel_for(call.problem, architecture, machine, design or {})
+    descale = call.descales is not None
+    kernel = kernel_for(call.problem, architecture, machine, design or {}, descale)
     made = partial(Result, backend=chosen, problem=call.problem, design=kernel.design)
     if call.is_empty:
         out, lse = call.nothing()

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fa4kernel import descales
 from fa4kernel.forward.launch import Arrays
 from fa4kernel.operands import Operand, is_torch, numbers
 from fa4sim.specs import Problem, as_window
 
 Window = tuple[int | None, int | None]
+
+NOT_A_NUMBER = 0x7FFF  # in bf16 and in fp16
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Call:
     sink: NDArray[np.float32] | None
     cu_seqlens_q: NDArray[np.int32] | None
     cu_seqlens_k: NDArray[np.int32] | None
+    descales: NDArray[np.float32] | None = None
 
     @classmethod
     def of(
@@ -42,8 +46,12 @@ class Call:
         cu_seqlens_q: Any,
         cu_seqlens_k: Any,
         dtype: str | None,
+        q_descale: Any = None,
+        k_descale: Any = None,
+        v_descale: Any = None,
     ) -> Call:
         """Look at a call. Raises `ValueError` for what does not fit together."""
+        factors = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
         by_name = {"q": q, "k": k, "v": v}
         operands = {name: Operand.of(name, array, dtype) for name, array in by_name.items()}
         _check_alike(operands)
@@ -83,7 +91,10 @@ class Call:
             **lengths,
         )
         logits = None if sink is None else numbers("sink", sink, np.float32, heads)
-        return cls(operands["q"], operands["k"], operands["v"], problem, logits, starts_q, starts_k)
+        return cls(
+            operands["q"], operands["k"], operands["v"], problem, logits, starts_q, starts_k,
+            descales.checked(factors, problem),
+        )  # fmt: skip
 
     @property
     def is_empty(self) -> bool:
@@ -106,16 +117,16 @@ class Call:
 
     def arrays(self) -> Arrays:
         """The arrays of a launch; outputs are NaN until they are written."""
-        not_a_number = {"bf16": 0x7FFF, "fp16": 0x7FFF}[self.problem.dtype]
         return Arrays(
             self.q.bits(),
             self.k.bits(),
             self.v.bits(),
-            np.full((*self.q.shape[:-1], self.v.shape[-1]), not_a_number, np.uint16),
+            np.full((*self.q.shape[:-1], self.v.shape[-1]), NOT_A_NUMBER, np.uint16),
             np.full(self.lse_shape, np.nan, np.float32),
             self.sink,
             self.cu_seqlens_q,
             self.cu_seqlens_k,
+            descales=self.descales,
         )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fa4kernel.call import Call
 from fa4kernel.device import Gpu, GpuError, Loaded
 from fa4kernel.forward.launch import Arrays
-from fa4kernel.operands import Operand, is_torch
+from fa4kernel.operands import Operand, is_torch, torch_type
 
 #: By compute capability: for which GPU the kernel is compiled. tcgen05 as the Blackwell kernel uses
 #: it is in B200 and B300.
@@ -76,11 +76,13 @@ def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
     import torch
 
     tensors = [_contiguous(operand) for operand in (call.q, call.k, call.v)]
-    device = tensors[0].device
-    out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=tensors[0].dtype, device=device)
+    device, dtype = tensors[0].device, torch_type(call.q.out_dtype)
+    out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=dtype, device=device)
     lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
     q, k, v, o, logs = shadows = [shadow(tensor) for tensor in (*tensors, out, lse)]
-    arrays = Arrays(q, k, v, o, logs, call.sink, call.cu_seqlens_q, call.cu_seqlens_k)
+    arrays = Arrays(
+        q, k, v, o, logs, call.sink, call.cu_seqlens_q, call.cu_seqlens_k, descales=call.descales
+    )
     addresses = {
         id(shadow): tensor.data_ptr()
         for shadow, tensor in zip(shadows, (*tensors, out, lse), strict=True)
@@ -89,20 +91,20 @@ def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
     with Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms), addresses) as loaded:
         loaded.start()
         gpu().wait()
-    return out.to(call.q.array.dtype), lse
+    return call.q.as_callers(out), lse
 
 
 def _contiguous(operand: Operand) -> Any:
     """A tensor in the kernel's type, its elements in order."""
-    import torch
-
-    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}[operand.dtype]
-    return operand.array.detach().to(wanted).contiguous()
+    array = operand.array.detach()
+    if str(array.dtype) != "torch.uint8":
+        array = array.to(torch_type(operand.dtype))
+    return array.contiguous()
 
 
 def shadow(tensor: Any) -> NDArray[Any]:
     """An array of a tensor's shape and strides, for what asks for these; it has no memory."""
-    dtype = np.dtype(np.float32 if tensor.element_size() == 4 else np.uint16)
+    dtype = np.dtype({4: np.float32, 2: np.uint16, 1: np.uint8}[tensor.element_size()])
     strides = [stride * dtype.itemsize for stride in tensor.stride()]
     return np.lib.stride_tricks.as_strided(
         np.zeros(1, dtype), tuple(tensor.shape), strides, writeable=False

@@ -48,7 +48,11 @@ class Kernel:
 
 
 def kernel_for(
-    problem: Problem, architecture: str, machine: Machine, changes: Mapping[str, Any]
+    problem: Problem,
+    architecture: str,
+    machine: Machine,
+    changes: Mapping[str, Any],
+    descale: bool = False,
 ) -> Kernel:
     """The kernel that runs a problem.
 
@@ -58,6 +62,7 @@ def kernel_for(
         machine: for whose size the Blackwell kernel's design is chosen.
         changes: fields of the design: of `fa4sim.specs.Design`, or of
             :class:`fa4kernel.hopper.config.Config`.
+        descale: whether FP8 comes with factors.
 
     Raises:
         ValueError: the kernel does not do what the problem asks for, or a wrong field.
@@ -81,7 +86,7 @@ def kernel_for(
             lambda arrays, sms: hopper_launch.launch(cfg, arrays, sms=sms, **how),
         )
     design = design_for(problem, machine, **changes)
-    blackwell = Config.of(problem, design)
+    blackwell = Config.of(problem, design, descale=descale)
     return Kernel(
         architecture,
         design,

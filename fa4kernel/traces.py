@@ -72,10 +72,11 @@ class _Teller:
     def __init__(self, problem: Problem, design: Design, places: Places) -> None:
         self.design = design
         self.blocks, self.tiles = places
-        columns = {"Q": design.head_dim_padded, "K": design.head_dim_padded,
-                   "V": design.head_dim_v_padded // design.cta_group,
-                   "O": design.head_dim_v_padded}  # fmt: skip
-        self.boxes = {name: 2 * n // swizzle_bytes(n) for name, n in columns.items()}
+        size = problem.element_bytes
+        tiles = {"Q": (design.head_dim_padded, size), "K": (design.head_dim_padded, size),
+                 "V": (design.head_dim_v_padded // design.cta_group, size),
+                 "O": (design.head_dim_v_padded, design.o_element_bytes(problem))}  # fmt: skip
+        self.boxes = {name: n * each // swizzle_bytes(n, each) for name, (n, each) in tiles.items()}
         self.done: Counter[Any] = Counter()
         self.acquired = _blocks_done(self.blocks)
 

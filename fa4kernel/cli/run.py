@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fa4kernel import api
 from fa4kernel.accuracy import LSE, Accuracy, accuracy, rows_seen
 from fa4kernel.cli.facts import deadlock_facts, hazard_facts, hazard_words
+from fa4kernel.descales import NAMES as DESCALES
 from fa4kernel.emulator import DeadlockError
 from fa4kernel.emulator.emulate import CHECKS
 from fa4kernel.emulator.machine.adversary import schedule_of
@@ -34,6 +36,7 @@ SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
         "fa4kernel run --causal --heads 4 --kv-heads 2 --seqlen-q 300 --seqlen-k 700",
         "fa4kernel run --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
         "fa4kernel run --set cta_group=1 --schedule 7",
+        "fa4kernel run --dtype e4m3 --descale",
     )
 )
 @options.problem_options(SMALL)
@@ -61,25 +64,34 @@ SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
     show_default=True,
     help="Of the emulator.",
 )
+@click.option(
+    "--descale",
+    is_flag=True,
+    help="Multiply FP8 by random factors, 0.5 to 1.5, of each sequence and K/V head.",
+)
 @options.json_option()
-def run(as_json: bool, seed: int, backend: str, schedule: str, checks: str, **given: Any) -> None:
+def run(
+    as_json: bool, seed: int, backend: str, schedule: str, checks: str, descale: bool, **given: Any
+) -> None:
     """Run our forward kernel on random arrays and compare with float64.
 
     Inputs are standard normal numbers drawn with --seed. The output may be 1.2 times as far off as
     that of PyTorch's flash attention on the same values, one element twice as far, LSE 1e-3; and
-    the emulator must have nothing to report. Otherwise the exit code is 1, or 3 for a hazard or a
-    deadlock. Needs the CuTe DSL.
+    the emulator must have nothing to report. Of FP8 the comparison is with exact attention whose
+    probabilities alone are rounded. Otherwise the exit code is 1, or 3 for a hazard or a deadlock.
+    Needs the CuTe DSL.
     """
     request = options.Request.of(given, SMALL)
     with refusals():
         setup = request.build()
         design = design_for(setup.problem, setup.machine, **request.settings.design)
-        Config.of(setup.problem, design)  # refuses what the kernel does not do
+        Config.of(setup.problem, design, descale=descale)  # refuses what the kernel does not do
         schedule_of(schedule)
     setup = options.Setup(setup.problem, design, setup.machine)
     check_size(setup.problem)
     started = time.perf_counter()
-    inputs = random_inputs(setup.problem, seed)
+    draw = partial(descaled_inputs if descale else random_inputs, setup.problem)
+    inputs = draw(seed)
     try:
         with refusals():
             result = run_problem(
@@ -89,7 +101,7 @@ def run(as_json: bool, seed: int, backend: str, schedule: str, checks: str, **gi
     except DeadlockError as error:
         raise PipelineBroken(str(error), deadlock_facts(error)) from None
     out, lse = padded(setup.problem, result.out), padded_lse(setup.problem, result.lse)
-    found = accuracy(setup.problem, partial(random_inputs, setup.problem), seed, out, lse)
+    found = accuracy(setup.problem, draw, seed, out, lse)
     hazards = result.emulation.hazards if result.emulation is not None else ()
     facts = {
         "rel_err": found.errors.relative,
@@ -119,6 +131,14 @@ def run(as_json: bool, seed: int, backend: str, schedule: str, checks: str, **gi
         print_json(facts)
 
 
+def descaled_inputs(problem: Problem, seed: int) -> Inputs:
+    """Random inputs of FP8, with factors from 0.5 to 1.5."""
+    assert problem.kv_heads is not None
+    shape = len(DESCALES), problem.batch, problem.kv_heads
+    factors = np.random.default_rng([seed, *shape]).uniform(0.5, 1.5, shape)
+    return replace(random_inputs(problem, seed), descales=factors.astype(np.float32))
+
+
 def run_problem(problem: Problem, inputs: Inputs, **how: Any) -> api.Result:
     """Our kernel on a problem's values.
 
@@ -141,6 +161,8 @@ def arguments(problem: Problem, inputs: Inputs) -> dict[str, Any]:
             given[name] = np.concatenate(parts)
         for side, name in enumerate(("cu_seqlens_q", "cu_seqlens_k")):
             given[name] = np.cumsum([0, *(each[side] for each in lengths)]).astype(np.int32)
+    if inputs.descales is not None:
+        given |= dict(zip(DESCALES, inputs.descales, strict=True))
     return given | {
         "causal": problem.causal,
         "window": None if problem.causal else problem.window,

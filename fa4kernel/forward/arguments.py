@@ -87,12 +87,16 @@ class Arguments(NamedTuple):
     pages: Any = None  # Pages
     stamps: Any = None  # pointer to int32, where a traced kernel writes the clock
     stamp_turns: Any = None  # how many blocks of a CTA there is room for
+    q_descale: Any = None  # pointers to float32 (sequence, K/V head): factors of FP8 values
+    k_descale: Any = None
+    v_descale: Any = None
 
 
 def tile_layout(dtype: Any, rows: int, columns: int) -> Any:
     """A tile in shared memory: slabs of `swizzle_bytes`, each with all rows."""
     kinds = tcgen05.SmemLayoutAtomKind
-    kind = {128: kinds.K_SW128, 64: kinds.K_SW64, 32: kinds.K_SW32}[swizzle_bytes(columns)]
+    width = swizzle_bytes(columns, dtype.width // 8)
+    kind = {128: kinds.K_SW128, 64: kinds.K_SW64, 32: kinds.K_SW32}[width]
     atom = tcgen05.make_smem_layout_atom(kind, dtype)
     return cute.tile_to_shape(atom, (rows, columns), order=(0, 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 
-from fa4sim.specs import Design, Problem
+from fa4sim.specs import FP8, Design, Problem
 
 TILE = 128  # rows of a Q tile and keys of a K/V block: lanes of tensor memory
 FRAGMENT = 32  # columns of S that a softmax thread handles at a time
@@ -32,10 +32,11 @@ class Config:
     """One kernel to compile.
 
     Fields named as in :class:`~fa4sim.specs.Design` mean the same. ``head_dim`` and
-    ``head_dim_v`` are multiples of 16 (TMA fills what a tensor lacks with zeros). ``group`` query
-    heads share a K/V head; ``pack_gqa`` puts them into one tile. ``window_left`` and
-    ``window_right`` say that a window bounds that side; causal is ``window_right`` with no key to
-    the right. With ``varlen_q`` or ``varlen_k`` sequences lie end to end in one array.
+    ``head_dim_v`` are multiples of 16, of FP8 of 32: the 32 bytes of an MMA (TMA fills what a
+    tensor lacks with zeros). ``group`` query heads share a K/V head; ``pack_gqa`` puts them into
+    one tile. ``window_left`` and ``window_right`` say that a window bounds that side; causal is
+    ``window_right`` with no key to the right. With ``varlen_q`` or ``varlen_k`` sequences lie end
+    to end in one array. With ``descale`` each sequence and K/V head has factors for FP8 values.
 
     Raises:
         ValueError: the kernel has no such form.
@@ -55,6 +56,7 @@ class Config:
     paged: bool = False
     lse: bool = True
     sink: bool = False
+    descale: bool = False
     q_stages: int = 2
     cta_group: int = 1
     kv_stages: int = 3
@@ -73,10 +75,11 @@ class Config:
     exp2_degree: int = 3
     rescale_threshold: float = 8.0
     p_first_columns: int = 96
+    max_offset: int = 0
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
-            ("dtype", self.dtype, ("bf16", "fp16")),
+            ("dtype", self.dtype, ("bf16", "fp16", *FP8)),
             ("scheduler", self.scheduler, SCHEDULERS),
             ("q_load", self.q_load, ("tma", "cp_async")),
             ("kv_load", self.kv_load, ("tma", "cp_async")),
@@ -89,8 +92,15 @@ class Config:
                 raise ValueError(f"{name}={value!r}: the forward kernel knows {words}")
         for name in ("head_dim", "head_dim_v"):
             value = getattr(self, name)
-            if value % 16 or not 16 <= value <= 192:
-                raise ValueError(f"{name}={value}: must be a multiple of 16 from 16 to 192")
+            if value % self.k_step or not self.k_step <= value <= 192:
+                raise ValueError(
+                    f"{name}={value}: must be a multiple of {self.k_step} from {self.k_step} to "
+                    f"192, as {self.dtype} is multiplied {self.k_step} columns at a time"
+                )
+        if self.descale and not self.is_fp8:
+            raise ValueError(
+                f"descale=True with dtype={self.dtype!r}: only FP8 is descaled ({', '.join(FP8)})"
+            )
         if self.kv_load == "cp_async" and (self.cta_group == 2 or not self.paged):
             without = "with cta_group=2" if self.paged else "without pages"
             raise ValueError(
@@ -106,8 +116,15 @@ class Config:
             )
 
     @classmethod
-    def of(cls, problem: Problem, design: Design, *, lse: bool = True) -> Config:
+    def of(
+        cls, problem: Problem, design: Design, *, lse: bool = True, descale: bool = False
+    ) -> Config:
         """The kernel that runs ``problem`` in the way of ``design``.
+
+        Args:
+            problem, design: what, and how.
+            lse: whether it writes LSE.
+            descale: whether Q, K and V of FP8 have factors.
 
         Raises:
             ValueError: the kernel does not do what they ask for.
@@ -131,10 +148,31 @@ class Config:
                 "varlen_k": problem.seqlens_k is not None,
                 "lse": lse,
                 "sink": bool(problem.sink),
+                "descale": descale,
             }
         )
 
     # -- derived -------------------------------------------------------------------------------
+
+    @property
+    def is_fp8(self) -> bool:
+        """Whether Q, K, V and P have 8 bits; O then is bf16."""
+        return self.dtype in FP8
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of Q, K, V and P."""
+        return 1 if self.is_fp8 else 2
+
+    @property
+    def out_dtype(self) -> str:
+        """The type of O."""
+        return "bf16" if self.is_fp8 else self.dtype
+
+    @property
+    def k_step(self) -> int:
+        """Columns of A and rows of B that one MMA takes: 32 bytes."""
+        return 32 // self.element_bytes
 
     @property
     def pair(self) -> bool:
@@ -181,17 +219,17 @@ class Config:
     @property
     def q_bytes(self) -> int:
         """Bytes of a Q tile."""
-        return 2 * TILE * self.head_dim
+        return self.element_bytes * TILE * self.head_dim
 
     @property
     def k_bytes(self) -> int:
         """Bytes of a CTA's part of a K tile."""
-        return 2 * self.k_rows * self.head_dim
+        return self.element_bytes * self.k_rows * self.head_dim
 
     @property
     def v_bytes(self) -> int:
         """Bytes of a CTA's part of a V tile."""
-        return 2 * TILE * self.v_columns
+        return self.element_bytes * TILE * self.v_columns
 
     @property
     def o_bytes(self) -> int:
@@ -234,8 +272,8 @@ class Config:
         return column // 2 * 2 % self.exp2_period >= self.exp2_period - self.exp2_emulated
 
 
-def swizzle_bytes(columns: int) -> int:
-    """Width of the slabs in which a tile of so many 16-bit columns lies in shared memory.
+def swizzle_bytes(columns: int, element_bytes: int = 2) -> int:
+    """Width of the slabs in which a tile of so many columns lies in shared memory.
 
     TMA and the tensor core agree on a pattern that spreads 8 rows of 128, 64 or 32 bytes over all
     banks; the widest that divides a row is used.
@@ -243,4 +281,4 @@ def swizzle_bytes(columns: int) -> int:
     >>> swizzle_bytes(128), swizzle_bytes(96), swizzle_bytes(80)
     (128, 64, 32)
     """
-    return next(width for width in (128, 64, 32) if 2 * columns % width == 0)
+    return next(width for width in (128, 64, 32) if element_bytes * columns % width == 0)

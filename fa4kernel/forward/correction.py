@@ -126,15 +126,18 @@ def finish(
     cfg = me.cfg
     row = tiles.first_row(cfg, tile, stage, rank) + me.row
     softmax_stats_sync(4 * stage + me.warp)
+    scale_log2 = tiles.scale_log2(cfg, a, tile)
     total, top = load_shared(memory.factor(stage, me.row)), Float32(0.0)
     if cutlass.const_expr(cfg.lse or cfg.sink):
         top = load_shared(memory.maximum(stage, me.row))
     barriers.softmax_stats_empty.arrive(stage)
     if cutlass.const_expr(cfg.sink):
-        total, top = with_sink(a, tiles.query_head(cfg, tile, row), total, top)
+        total, top = with_sink(cfg, a, tiles.query_head(cfg, tile, row), scale_log2, total, top)
     inverse = Float32(1.0)
     if total > 0.0:  # a row that sees nothing, or NaN: leave O as it is
         inverse = cute.arch.rcp_approx(total)
+    if cutlass.const_expr(cfg.descale):
+        inverse = inverse * tiles.descale(cfg, a, a.v_descale, tile)
 
     barriers.O_full.wait(stage, nth)
     tmem.fence_after()
@@ -157,26 +160,28 @@ def finish(
         output.to_global(cfg, a, tile, target, me.row, first)
         barriers.P_full_O_rescaled.arrive_leader(stage)
     if cutlass.const_expr(cfg.lse):
-        output.write_lse(cfg, a, tile, row, log_sum(a, total, top))
+        output.write_lse(cfg, a, tile, row, log_sum(cfg, scale_log2, total, top))
 
 
 @cute.jit
-def with_sink(a: Arguments, head: Int32, total: Float32, top: Float32) -> tuple[Float32, Float32]:
+def with_sink(
+    cfg: Constexpr, a: Arguments, head: Int32, scale: Float32, total: Float32, top: Float32
+) -> tuple[Float32, Float32]:
     """Sum and maximum with one more score, the head's sink, that takes part in no product."""
     sink = cute.make_tensor(a.sink + head, cute.make_layout(1))[0] * LOG2_E
     if top == -INFINITY:  # the row sees no key
-        top, total = sink / a.scale_log2, Float32(1.0)
+        top, total = sink / scale, Float32(2.0**cfg.max_offset)
         if sink == -INFINITY:
             total = Float32(0.0)
     else:
-        total += exp2.on_mufu(sink - top * a.scale_log2)
+        total += exp2.on_mufu(sink - top * scale + float(cfg.max_offset))
     return total, top
 
 
 @cute.jit
-def log_sum(a: Arguments, total: Float32, top: Float32) -> Float32:
+def log_sum(cfg: Constexpr, scale: Float32, total: Float32, top: Float32) -> Float32:
     """The natural logarithm of the sum of the exponentials of the scores."""
     lse = Float32(-INFINITY)
     if total > 0.0:
-        lse = (top * a.scale_log2 + cute.math.log2(total, fastmath=True)) * LN_2
+        lse = (top * scale + cute.math.log2(total, fastmath=True) - float(cfg.max_offset)) * LN_2
     return lse

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from fa4sim.specs import Design, Machine, Problem
+from fa4kernel.forward.config import TILE
+from fa4sim.specs import FP8, Design, Machine, Problem
+
+FP8_STEP = 32  # columns that an MMA takes
+REGISTERS = ("registers_softmax", "registers_correction", "registers_other")
 
 
 def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     """The design with which our kernel runs `problem`, then `changes`.
 
-    As :meth:`fa4sim.specs.Design.for_problem`, but for two things. A batch of variable length
+    As :meth:`fa4sim.specs.Design.for_problem`, but for three things. A batch of variable length
     always gets one CTA for a tile. A CTA that has one tile does not guard the memory that O
-    shares with Q against the next tile's Q.
+    shares with Q against the next tile's Q. Of FP8, head dims are padded to multiples of 32, which
+    its MMAs take at a time; and small ones with a mask get more registers for softmax, so that none
+    is spilled.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -28,4 +34,19 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     own: dict[str, Any] = {"one_m_block": False}
     if problem.seqlens_q is not None:
         own["scheduler"] = "single_tile_varlen"
+    if problem.dtype in FP8:
+        own |= _fp8(problem, changes)
     return Design.for_problem(problem, machine, **{**own, **changes})
+
+
+def _fp8(problem: Problem, changes: dict[str, Any]) -> dict[str, Any]:
+    """What is different in FP8."""
+    padded = {
+        "head_dim_padded": -(-problem.head_dim // FP8_STEP) * FP8_STEP,
+        "head_dim_v_padded": -(-problem.dim_v // FP8_STEP) * FP8_STEP,
+    }
+    masked, pages = problem.causal or problem.is_local, problem.page_size not in (None, TILE)
+    given = any(name.startswith("registers") for name in changes)
+    if not masked or problem.head_dim >= 96 or pages or given:
+        return padded
+    return padded | dict(zip(REGISTERS, (176, 80, 80), strict=True))

@@ -10,7 +10,7 @@ from fa4kernel.forward import tiles
 from fa4kernel.forward.arguments import Arguments
 from fa4kernel.forward.barriers import Barriers
 from fa4kernel.forward.config import TILE
-from fa4kernel.forward.memory import SharedMemory, element_type
+from fa4kernel.forward.memory import SharedMemory, output_type
 
 
 @cute.jit
@@ -24,7 +24,7 @@ def run(
         for stage in cutlass.range_constexpr(cfg.q_stages):
             barriers.O_epi_full.wait(stage, nth)
             box = tiles.first_row(cfg, tile, stage, rank) // TILE
-            source, target = a.o.split(a.o.place(memory.o(stage), element_type(cfg)), boxes)
+            source, target = a.o.split(a.o.place(memory.o(stage), output_type(cfg)), boxes)
             cute.copy(a.o.copy, source, target[None, box])
             cute.arch.cp_async_bulk_commit_group()
         for stage in cutlass.range_constexpr(cfg.q_stages):

@@ -75,13 +75,13 @@ class Team:
         )
 
 
-def team(threads: int, columns: tuple[int, ...], thread: Any) -> Team:
-    """The team that fills tiles of so many 16-bit columns each.
+def team(threads: int, widths: tuple[int, ...], thread: Any) -> Team:
+    """The team that fills tiles of so many bytes a row each.
 
-    >>> team(64, (128, 128), 0).per_row, team(128, (96, 96), 0).per_row
+    >>> team(64, (256, 256), 0).per_row, team(128, (192, 192), 0).per_row
     (8, 4)
     """
-    return Team(threads, 2 * gcd(*columns, 64) // PIECE, thread)
+    return Team(threads, gcd(*widths, 128) // PIECE, thread)
 
 
 def copy(
@@ -92,23 +92,23 @@ def copy(
     Args:
         team: the threads, of which this is one.
         target: address of the tile in shared memory (Int32).
-        shape: columns that a row has in shared memory, and in global memory; of what there is not,
+        shape: bytes that a row has in shared memory, and in global memory; of what there is not,
             zeros are written.
         addresses: of the rows `team.rows()` in global memory (Int64); valid ones, even if the row
             is not there.
         present: rows from this one on are not there.
     """
-    columns, there = shape
+    row_bytes, there = shape
     lane, group = team.thread % team.per_row, team.thread // team.per_row
-    width = swizzle_bytes(columns)
+    width = swizzle_bytes(row_bytes, 1)
     place = _places(team, target, width)
     for nth in range(TILE // team.groups):
         source = team.handed_around(addresses, nth) + Int64(lane * PIECE)
         size = cutlass.select_(nth * team.groups + group < present, Int32(PIECE), Int32(0))
-        for piece in range(0, 2 * columns // PIECE, team.per_row):
+        for piece in range(0, row_bytes // PIECE, team.per_row):
             taken = size
-            if (piece + team.per_row) * PIECE > 2 * there:  # some columns are padding
-                taken = cutlass.select_(piece + lane < 2 * there // PIECE, size, Int32(0))
+            if (piece + team.per_row) * PIECE > there:  # some columns are padding
+                taken = cutlass.select_(piece + lane < there // PIECE, size, Int32(0))
             slab, within = divmod(piece * PIECE, width)
             offset = slab * TILE * width + nth * team.groups * width
             _start(place(nth, within), offset, source, piece * PIECE, taken)

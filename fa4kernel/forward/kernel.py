@@ -35,7 +35,7 @@ from fa4kernel.forward.config import (
     WARPS,
     Config,
 )
-from fa4kernel.forward.memory import SharedMemory, element_type
+from fa4kernel.forward.memory import SharedMemory, element_type, output_type
 
 USES = ("fa4sim.numerics",)  # packages whose code or numbers become part of the kernel
 
@@ -88,6 +88,7 @@ def forward(
     o: cute.Pointer,
     lse: Any,
     sink: Any,
+    descales: Any,
     cu_seqlens_q: Any,
     cu_seqlens_k: Any,
     sizes: Sizes,
@@ -109,6 +110,7 @@ def forward(
         q, k, v, o: arrays (batch, tokens, heads, columns), contiguous; of variable length, one
             sequence of all tokens; K and V in pages, (pages, tokens, heads, columns).
         lse, sink, cu_seqlens_q, cu_seqlens_k: pointers, or `None`: see `Arguments`.
+        descales: three pointers, of Q, K and V, or three times `None`.
         sizes: numbers of the problem.
         total_q, total_k: tokens of a sequence or page of the arrays.
         pieces_k: sequences or pages of K and V.
@@ -135,6 +137,7 @@ def forward(
         moved[0], moved[1], moved[2], moved[3] if by_tma else None,
         None if by_tma else moved[3],
         lse, sink, cu_seqlens_q, cu_seqlens_k, sizes, total_q, scale_log2, seqused_k, pages,
+        None, None, *descales,
     )  # fmt: skip
     forward_kernel(arguments, cfg).launch(
         grid=(ctas, 1, 1),
@@ -160,9 +163,11 @@ def compile_for(cfg: Config, columns: int, columns_v: int) -> Any:
     one = Int32(1)
     return cute.compile(
         forward,
-        *(pointer(element_type(cfg)) for _ in "qkvo"),
+        *(pointer(element_type(cfg)) for _ in "qkv"),
+        pointer(output_type(cfg)),
         pointer(Float32, cfg.lse),
         pointer(Float32, cfg.sink),
+        tuple(pointer(Float32, cfg.descale) for _ in "qkv"),
         pointer(Int32, cfg.varlen_q),
         pointer(Int32, cfg.varlen_k),
         Sizes(*(one for _ in Sizes._fields)),

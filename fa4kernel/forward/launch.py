@@ -19,7 +19,7 @@ from fa4kernel.forward.config import TILE, WARP, WARPS, Config, swizzle_bytes
 from fa4kernel.forward.labels import labels
 from fa4sim.schedulers.orders import lpt_section
 
-Bits = NDArray[np.uint16]  # bf16 or fp16, as bit patterns
+Bits = NDArray[np.unsignedinteger[Any]]  # bf16, fp16 or FP8, as bit patterns
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Arrays:
         v, o: as k and q, with head_dim_v columns. All contiguous.
         lse: float32 (batch, heads, seqlen_q), or (heads, total_q).
         sink: float32 (heads,).
+        descales: float32 (3, batch, kv_heads), of Q, K and V.
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin.
         seqused_k: int32 (batch,), keys of each sequence.
         page_table: int32 (batch, most pages of a sequence), its pages in their order.
@@ -48,6 +49,7 @@ class Arrays:
     cu_seqlens_k: NDArray[np.int32] | None = None
     seqused_k: NDArray[np.int32] | None = None
     page_table: NDArray[np.int32] | None = None
+    descales: NDArray[np.float32] | None = None
 
 
 def launch(
@@ -69,7 +71,7 @@ def launch(
     """
     plan = Plan.of(
         cfg, arrays.q.shape, arrays.k.shape, arrays.v.shape, arrays.cu_seqlens_q,
-        arrays.cu_seqlens_k, window, arrays.seqused_k, arrays.page_table,
+        arrays.cu_seqlens_k, window, arrays.seqused_k, arrays.page_table, cfg.element_bytes,
     )  # fmt: skip
     arguments: list[Any] = []
     for how, array, rows, columns, ratio in (
@@ -88,6 +90,7 @@ def launch(
     if arrays.page_table is not None:
         pages, width, page_size = arrays.page_table, arrays.page_table.shape[1], arrays.k.shape[1]
         arguments += [pages, np.int32(width), np.int32(page_size)]
+    arguments += [] if arrays.descales is None else list(arrays.descales)
     return Launch(
         grid=(plan.ctas(sms), 1, 1),
         block=(WARP * WARPS, 1, 1),
@@ -120,6 +123,7 @@ class Plan:
         window: tuple[int | None, int | None],
         seqused_k: NDArray[np.int32] | None = None,
         page_table: NDArray[np.int32] | None = None,
+        element_bytes: int = 2,
     ) -> Plan:
         """The numbers that follow from the shapes of Q, K and V, and from lengths."""
         lengths_q = _lengths(q, cu_seqlens_q)
@@ -135,8 +139,7 @@ class Plan:
             tiles = (rows + batch * (cfg.tile_rows - 1)) // cfg.tile_rows * heads
         else:
             tiles = m_blocks * heads * batch
-        bytes_per_key = 2 * (k[-1] + v[-1])
-        section = lpt_section(longest_k, bytes_per_key)
+        section = lpt_section(longest_k, element_bytes * (k[-1] + v[-1]))
         sizes = (
             max(lengths_q), most_k, heads, batch, m_blocks,
             window[0] or 0, window[1] or 0, section,
@@ -167,16 +170,24 @@ def moved(cfg: Any, array: Bits, rows: int, columns: int, ratio: int) -> list[An
         array = array[np.newaxis]
     batch, tokens, heads, head_dim = array.shape
     view = array.reshape(batch, tokens, heads // ratio, ratio, head_dim)
-    width = swizzle_bytes(columns)
-    box = [width // 2, ratio, rows // ratio, 1, 1]
+    width = swizzle_bytes(columns, array.itemsize)
+    inner = width // array.itemsize
+    box = [inner, ratio, rows // ratio, 1, 1]
     order = [4, 3, 1, 2, 0]
     if ratio == 1:
-        view, box, order = array, [width // 2, rows, 1, 1], [3, 1, 2, 0]
+        view, box, order = array, [inner, rows, 1, 1], [3, 1, 2, 0]
     tensor_map = TensorMap.of(
         view,
         order=tuple(order),
         box=tuple(box),
-        dtype={"bf16": "bf16", "fp16": "f16"}[cfg.dtype],
+        dtype=_tma_type(cfg, array),
         swizzle=f"{width}B",
     )
     return [tensor_map, np.array([tokens, heads // ratio, batch], np.int32).tobytes()]
+
+
+def _tma_type(cfg: Any, array: Bits) -> str:
+    """What TMA calls an array's elements."""
+    if array.itemsize == 1:
+        return str(cfg.dtype)
+    return "f16" if cfg.dtype == "fp16" else "bf16"

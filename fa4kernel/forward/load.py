@@ -40,7 +40,8 @@ class Place:
 
     def team(self, *columns: int) -> gather.Team:
         """The threads that copy rows of so many columns."""
-        return gather.team(WARP * len(self.cfg.load_warps), columns, self.thread)
+        widths = tuple(self.cfg.element_bytes * each for each in columns)
+        return gather.team(WARP * len(self.cfg.load_warps), widths, self.thread)
 
     @property
     def is_alone(self) -> bool:
@@ -139,11 +140,11 @@ def copy_kv(
     slot, wrap = turn % cfg.kv_stages, turn // cfg.kv_stages
     barriers.load_KV_empty.wait_previous(slot, wrap)
     wait_neighbour(me, slot, wrap, is_k)
-    columns = cfg.head_dim if cutlass.const_expr(is_k) else cfg.head_dim_v
+    width = cfg.element_bytes * (cfg.head_dim if cutlass.const_expr(is_k) else cfg.head_dim_v)
     gather.copy(
         me.kv_team,
         me.memory.slot(slot, wrap).toint(),
-        (columns, columns),
+        (width, width),
         [pages.address(cfg, me.a, tile, token, is_k) for token in at],
         tile.seqlen_k - block * TILE,
     )
@@ -190,14 +191,14 @@ def copy_q(me: Place, tile: tiles.Tile, stage: Constexpr, nth: Int32) -> None:
     """By threads; rows beyond the head's last become zeros."""
     cfg, barriers = me.cfg, me.barriers
     barriers.load_Q_empty.wait_previous(stage, nth)
-    team, columns = me.team(cfg.head_dim), cute.size(me.a.q)
+    team, width = me.team(cfg.head_dim), cfg.element_bytes * cute.size(me.a.q)
     first = tiles.first_row(cfg, tile, stage, me.rank)
     starts = [tiles.array_row(cfg, me.a, tile, first + row) for row in team.rows()]
     gather.copy(
         team,
         me.memory.q(stage).toint(),
-        (cfg.head_dim, columns),
-        [me.a.q.iterator.toint() + start * (columns * 2) for start in starts],
+        (cfg.element_bytes * cfg.head_dim, width),
+        [me.a.q.iterator.toint() + start * width for start in starts],
         tile.seqlen_q * cfg.ratio - first,
     )
     barriers.load_Q_full.arrive_copies(stage)

@@ -11,6 +11,12 @@ from cutlass import Float32, Int32
 
 from fa4kernel.forward.config import TILE, Config
 
+ELEMENT_TYPES = {
+    "bf16": cutlass.BFloat16,
+    "fp16": cutlass.Float16,
+    "e4m3": cutlass.Float8E4M3FN,
+    "e5m2": cutlass.Float8E5M2,
+}
 COLUMNS = 512  # of tensor memory: a CTA takes all, 128 lanes × 4 bytes each
 
 
@@ -73,7 +79,7 @@ def s_column(stage: Any) -> Any:
 
 
 def p_column(stage: Any) -> Any:
-    """First of the 64 columns of P[stage], two 16-bit values in each: the upper half of S."""
+    """First of the 64 columns of P[stage], of FP8 32, in the upper half of S."""
     return stage * TILE + TILE // 2
 
 
@@ -93,5 +99,10 @@ def store_shared(pointer: Any, value: Any) -> None:
 
 
 def element_type(cfg: Any) -> Any:
-    """The DSL's name of the type of Q, K, V, P and O."""
-    return {"bf16": cutlass.BFloat16, "fp16": cutlass.Float16}[cfg.dtype]
+    """The DSL's name of the type of Q, K, V and P."""
+    return ELEMENT_TYPES[cfg.dtype]
+
+
+def output_type(cfg: Any) -> Any:
+    """The DSL's name of the type of O."""
+    return ELEMENT_TYPES[cfg.out_dtype]

@@ -24,7 +24,6 @@ from fa4kernel.forward.barriers import Barriers, tmem_ptr_sync
 from fa4kernel.forward.config import TILE, Config
 from fa4kernel.forward.memory import COLUMNS, SharedMemory, o_column, p_column, s_column
 from fa4kernel.forward.tensor_core import (
-    STEP,
     descriptor,
     instruction,
     k_steps,
@@ -107,14 +106,14 @@ def pv(
     barriers: Barriers,
 ) -> None:
     """O[stage] += P V, in two parts: the last quarter of P may still be on its way."""
-    first = cfg.p_first_columns // STEP
+    first = cfg.p_first_columns // cfg.k_step
     barriers.P_full_O_rescaled.wait(stage, step)
     tmem.fence_after()
     operands.pv(stage, turn, 0, first, more)
     if cutlass.const_expr(cfg.p_first_columns < TILE):
         barriers.P_full_lastsplit.wait(stage, step)
         tmem.fence_after()
-        operands.pv(stage, turn, first, TILE // STEP, True)
+        operands.pv(stage, turn, first, TILE // cfg.k_step, True)
 
 
 def wait_slot(cfg: Config, turn: Any, barriers: Barriers) -> None:
@@ -138,28 +137,29 @@ class Operands:
     def qk(self, stage: Any, turn: Any) -> None:
         """S[stage] = Q[stage] Kᵀ, K being in the slot whose turn it is."""
         cfg = self.cfg
-        steps = zip(k_steps(TILE, cfg.head_dim), k_steps(cfg.k_rows, cfg.head_dim), strict=True)
+        q, k = ((rows, cfg.head_dim, cfg.element_bytes) for rows in (TILE, cfg.k_rows))
         multiply(
+            cfg,
             self.base + s_column(stage),
-            descriptor(self.memory.q(stage) + zero(turn), TILE, cfg.head_dim),
-            descriptor(self._slot(turn), cfg.k_rows, cfg.head_dim),
-            list(steps),
+            descriptor(self.memory.q(stage) + zero(turn), *q),
+            descriptor(self._slot(turn), *k),
+            list(zip(k_steps(*q), k_steps(*k), strict=True)),
             instruction(cfg, TILE, b_along_n=False),
-            cfg.pair,
             False,
         )
 
     def pv(self, stage: Any, turn: Any, first: int, end: int, more: Any) -> None:
-        """O[stage] += P[stage] V, from step `first` to before `end`; 16 keys a step."""
+        """O[stage] += P[stage] V, from step `first` to before `end`."""
         cfg = self.cfg
-        p_step = STEP // 2  # columns of tensor memory, two values in each
+        p_step = 8  # columns of tensor memory, 32 bytes of a row
+        v_steps = n_steps(cfg.v_columns, cfg.element_bytes)
         multiply(
+            cfg,
             self.base + o_column(cfg, stage),
             self.base + p_column(stage),
-            descriptor(self._slot(turn), TILE, cfg.v_columns),
-            [(step * p_step, n_steps(cfg.v_columns)[step]) for step in range(first, end)],
+            descriptor(self._slot(turn), TILE, cfg.v_columns, cfg.element_bytes),
+            [(step * p_step, v_steps[step]) for step in range(first, end)],
             instruction(cfg, cfg.head_dim_v, b_along_n=True),
-            cfg.pair,
             more,
         )
 

@@ -10,7 +10,7 @@ from cutlass import Constexpr, Float32, Int32, Int64
 
 from fa4kernel.forward.arguments import Arguments, tile_layout
 from fa4kernel.forward.config import TILE, Config
-from fa4kernel.forward.memory import SharedMemory, element_type
+from fa4kernel.forward.memory import SharedMemory, output_type
 from fa4kernel.forward.tiles import Tile, array_row, query_head
 
 VECTOR = 8  # 16-bit values of one 16-byte access
@@ -18,7 +18,7 @@ VECTOR = 8  # 16-bit values of one 16-byte access
 
 def tile(cfg: Config, memory: SharedMemory, stage: Any) -> Any:
     """O[stage] in shared memory: (128, head_dim_v), in the swizzled slabs that TMA expects."""
-    dtype = element_type(cfg)
+    dtype = output_type(cfg)
     layout = tile_layout(dtype, TILE, cfg.head_dim_v)
     pointer = cute.recast_ptr(memory.o(stage), layout.inner, dtype)
     return cute.make_tensor(pointer, layout.outer)
@@ -27,8 +27,8 @@ def tile(cfg: Config, memory: SharedMemory, stage: Any) -> Any:
 def to_shared(cfg: Config, values: Any, target: Any, row: Any, chunk: int) -> None:
     """16 float32 of a row, rounded, into shared memory."""
     columns = cute.size(values)
-    rounded = cute.make_rmem_tensor(columns, element_type(cfg))
-    rounded.store(values.load().to(element_type(cfg)))
+    rounded = cute.make_rmem_tensor(columns, output_type(cfg))
+    rounded.store(values.load().to(output_type(cfg)))
     cute.autovec_copy(rounded, cute.local_tile(target, (1, columns), (row, chunk))[0, None])
 
 

@@ -60,7 +60,7 @@ def address(cfg: Config, a: Arguments, tile: Tile, token: Any, is_k: bool) -> An
     rows = a.k if is_k else a.v
     kv_heads = a.sizes.heads if cfg.pack_gqa else a.sizes.heads // cfg.group
     row = Int64(token) * kv_heads + kv_head(cfg, tile)
-    return rows.iterator.toint() + row * (cute.size(rows) * 2)
+    return rows.iterator.toint() + row * (cute.size(rows) * cfg.element_bytes)
 
 
 def kv_head(cfg: Config, tile: Tile) -> Any:

@@ -52,7 +52,8 @@ def rescaling(
     """Whether to move to the new maximum: factor for O and the sum, maximum in use, shift.
 
     As long as the maximum has grown by less than 2^threshold, the old one serves: P may exceed 1,
-    O needs no rescaling, and the final division puts everything right.
+    O needs no rescaling, and the final division puts everything right. FP8's P is 2^offset times as
+    large, which makes use of its range; so is the sum.
     """
     factor, shift = Float32(0.0), highest
     if highest == -INFINITY:  # nothing seen so far: any finite shift gives P = 0
@@ -66,7 +67,10 @@ def rescaling(
             factor, shift = Float32(1.0), top
         else:
             top = highest
-    return factor, top, shift * scale
+    shift = shift * scale
+    if cutlass.const_expr(cfg.max_offset):
+        shift = shift - float(cfg.max_offset)
+    return factor, top, shift
 
 
 def exponentiate(cfg: Config, fragment: Any, number: int, scale: Any, shift: Any) -> None:

@@ -7,7 +7,7 @@ fragments of 32 columns, hands P over in two parts, and only then, off the criti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import cutlass
@@ -79,6 +79,7 @@ def run(
     now = State(Int32(0), Int32(0), Int32(0), Float32(0.0), Float32(0.0))
     for nth in cutlass.range(tiles.count(cfg, a), unroll=1):
         tile = tiles.tile(cfg, a, nth)
+        here = replace(me, scale=tiles.scale_log2(cfg, a, tile))
         sight = limits(cfg, a, tile, (tiles.first_row(cfg, tile, stage, rank) + row) // cfg.ratio)
         barriers.softmax_stats_empty.wait_previous(stage, now.acquired)
         now = State(
@@ -87,15 +88,15 @@ def run(
         # Blocks from the last to the first: the one in which the keys may end, those that the right
         # edge of the mask may cut, those that every row sees whole, those that the left edge may.
         end = tile.first - tile.blocks
-        now = softmax_step(me, now, sight, True, True)
+        now = softmax_step(here, now, sight, True, True)
         if cutlass.const_expr(cfg.window_right):
             for _ in cutlass.range(now.block - max(tile.right - 1, end), unroll=1):
-                now = softmax_step(me, now, sight, True, False)
+                now = softmax_step(here, now, sight, True, False)
         for _ in cutlass.range(now.block - max(tile.left - 1, end), unroll=1):
-            now = softmax_step(me, now, sight, False, False)
+            now = softmax_step(here, now, sight, False, False)
         if cutlass.const_expr(cfg.window_left):
             for _ in cutlass.range(now.block - end, unroll=1):
-                now = softmax_step(me, now, sight, True, False)
+                now = softmax_step(here, now, sight, True, False)
 
         store_shared(memory.factor(stage, row), now.total)
         if cutlass.const_expr(cfg.lse or cfg.sink):
@@ -155,8 +156,12 @@ def softmax_step(
         with cute.arch.elect_one():
             barriers.P_full_lastsplit.arrive_leader(stage)
 
-    barriers.softmax_stats_empty.wait_previous(stage, now.acquired)
-    total = rows.row_sum(scores, now.total * factor, first)
+    if cutlass.const_expr(cfg.is_fp8):  # there are too few registers to keep the row any longer
+        total = rows.row_sum(scores, now.total * factor, first)
+        barriers.softmax_stats_empty.wait_previous(stage, now.acquired)
+    else:
+        barriers.softmax_stats_empty.wait_previous(stage, now.acquired)
+        total = rows.row_sum(scores, now.total * factor, first)
     return State(now.step + 1, now.acquired + 1, now.block - 1, top, total)
 
 
@@ -169,9 +174,9 @@ def load_scores(me: Place) -> list[Any]:
 
 
 def store_probabilities(me: Place, fragment: Any, number: int) -> None:
-    """A fragment of P, rounded to 16 bits, over the upper half of S."""
+    """A fragment of P, rounded to 16 or 8 bits, over the upper half of S."""
     rounded = cute.make_rmem_tensor(FRAGMENT, element_type(me.cfg))
     rounded.store(fragment.load().to(element_type(me.cfg)))
-    words = FRAGMENT // 2
+    words = FRAGMENT * me.cfg.element_bytes // 4
     place = me.probabilities + number * words
     tmem.store(place, words, me.row, cute.recast_tensor(rounded, Float32))

@@ -1,9 +1,9 @@
 """MMAs: what the tensor core is told about its operands, and how it is told to start.
 
-An MMA takes 16 columns of A and 16 rows of B (32 bytes of K) and adds their product to a sum in
-tensor memory. B, and A unless it lies in tensor memory, are described by 64-bit *descriptors*:
-where a tile begins in shared memory and how it goes on. The constants are the PTX ISA's ("Matrix
-Descriptor", "Instruction Descriptor"); addresses and strides count 16 bytes.
+An MMA takes 32 bytes of every row of A (16 columns; of FP8 32) and as many rows of B, and adds
+their product to a sum in tensor memory. B, and A unless it lies in tensor memory, are described by
+64-bit *descriptors*: where a tile begins in shared memory and how it goes on. The constants are the
+PTX ISA's ("Matrix Descriptor", "Instruction Descriptor"); addresses and strides count 16 bytes.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from cutlass import Int32
 
 from fa4kernel.forward.config import TILE, Config, swizzle_bytes
 
-STEP = 16  # columns of A and rows of B that one MMA takes
-
 
 def instruction(cfg: Config, columns: int, b_along_n: bool) -> int:
-    """The instruction descriptor of A (rows × 16) times B (16 × columns), summed in f32.
+    """The instruction descriptor of A (rows × k) times B (k × columns), summed in f32.
 
     Args:
         cfg: says the type of A and B, and the rows: 128, of a pair 256.
         columns: of B and of the sum.
         b_along_n: whether B is contiguous along its columns (as V), not along K (as K).
     """
-    f32, dtype = 1, {"fp16": 0, "bf16": 1}[cfg.dtype]
+    f32, dtype = 1, {"fp16": 0, "bf16": 1, "e4m3": 0, "e5m2": 1}[cfg.dtype]
     rows = TILE * cfg.cta_group
     return (
         f32 << 4 | dtype << 7 | dtype << 10 | int(b_along_n) << 16 | columns // 8 << 17
@@ -41,14 +39,19 @@ class Descriptor(NamedTuple):
     high: int
 
 
-def descriptor(memory: Any, rows: int, columns: int) -> Descriptor:
+def kind(cfg: Config) -> str:
+    """The kind of MMA, which says what the types in an instruction descriptor mean."""
+    return "f8f6f4" if cfg.is_fp8 else "f16"
+
+
+def descriptor(memory: Any, rows: int, columns: int, element_bytes: int = 2) -> Descriptor:
     """The descriptor of a tile that TMA has written: slabs with the swizzle of its width.
 
     Groups of 8 rows follow each other at once (the stride byte offset). Slabs follow each other
     after all rows; the tensor core looks for the next slab (the leading byte offset) only where a
     tile is contiguous along N. Along K, `k_steps` says where to begin.
     """
-    width = swizzle_bytes(columns)
+    width = swizzle_bytes(columns, element_bytes)
     swizzle = {128: 2, 64: 4, 32: 6}[width]
     version = 1
     low = Int32(memory.toint() >> 4) | (rows * width >> 4) << 16
@@ -67,7 +70,7 @@ def zero(turn: Any) -> Any:
     )
 
 
-def k_steps(rows: int, columns: int) -> list[int]:
+def k_steps(rows: int, columns: int, element_bytes: int = 2) -> list[int]:
     """By how much a descriptor moves per MMA, the operand being contiguous along K.
 
     Within a slab, 32 bytes on; then the next slab.
@@ -75,31 +78,37 @@ def k_steps(rows: int, columns: int) -> list[int]:
     >>> k_steps(128, 128)
     [0, 2, 4, 6, 1024, 1026, 1028, 1030]
     """
-    width = swizzle_bytes(columns)
+    width = swizzle_bytes(columns, element_bytes)
     per_slab = width // 32
     return [
         step // per_slab * (rows * width >> 4) + step % per_slab * 2
-        for step in range(columns // STEP)
+        for step in range(columns * element_bytes // 32)
     ]
 
 
-def n_steps(columns: int) -> list[int]:
-    """By how much a descriptor moves per MMA, the operand being contiguous along N: 16 rows."""
-    return [step * (STEP * swizzle_bytes(columns) >> 4) for step in range(TILE // STEP)]
+def n_steps(columns: int, element_bytes: int = 2) -> list[int]:
+    """By how much a descriptor moves per MMA, the operand being contiguous along N.
+
+    An MMA takes 16 rows, of FP8 32.
+    """
+    rows = 32 // element_bytes
+    return [
+        step * (rows * swizzle_bytes(columns, element_bytes) >> 4) for step in range(TILE // rows)
+    ]
 
 
 def multiply(
-    total: Any, a: Any, b: Descriptor, steps: Any, instruction: int, pair: bool, more: Any
+    cfg: Config, total: Any, a: Any, b: Descriptor, steps: Any, instruction: int, more: Any
 ) -> None:
     """Issue MMAs by one thread; those of one thread complete in the order of their issue.
 
     Args:
+        cfg: says the kind, and whether both CTAs of a pair multiply.
         total: address of the sum in tensor memory.
         a: a `Descriptor`, or an address in tensor memory.
         b: a `Descriptor`.
         steps: for each MMA, by how much `a` and `b` move.
         instruction: the instruction descriptor.
-        pair: whether both CTAs of a pair multiply.
         more: whether the first adds to the sum or overwrites it; the others add.
     """
     in_tmem = not isinstance(a, Descriptor)
@@ -114,7 +123,7 @@ def multiply(
                 "" if in_tmem else f"mov.b32 high, {a.high}; mov.b64 a, {{low, high}};",
                 f"add.s32 low_b, {{$r2}}, {b_step};",
                 f"mov.b32 high, {b.high}; mov.b64 b, {{low_b, high}};",
-                f"tcgen05.mma.cta_group::{2 if pair else 1}.kind::f16",
+                f"tcgen05.mma.cta_group::{cfg.cta_group}.kind::{kind(cfg)}",
                 f"[{{$r0}}], {'[low]' if in_tmem else 'a'}, b, {{$r3}}, {adds};",
             ]
             operands = [total, a if in_tmem else a.low, b.low, Int32(instruction)]

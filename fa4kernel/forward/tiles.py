@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Constexpr, Int32, Int64
+from cutlass import Constexpr, Float32, Int32, Int64
 
 from fa4kernel.forward.arguments import Arguments, Sizes
 from fa4kernel.forward.config import TILE, Config
@@ -109,7 +109,7 @@ def _in_sequence(cfg: Constexpr, sizes: Sizes, linear: Int32, blocks: Int32) -> 
     """
     m_block, head = linear % blocks, linear // blocks
     if cutlass.const_expr(cfg.masked):
-        block_bytes = cfg.tile_n * 2 * (cfg.head_dim + cfg.head_dim_v)
+        block_bytes = cfg.tile_n * cfg.element_bytes * (cfg.head_dim + cfg.head_dim_v)
         blocks_k = blocks * cfg.tile_rows // cfg.ratio // cfg.tile_n
         section = Int32(1)
         for width in cutlass.range_constexpr(1, 5):
@@ -169,6 +169,22 @@ def _sequence(cu_seqlens: Any, batch: Int32, longest: Int32) -> tuple[Int32, Int
         start = places[0]
         length = places[1] - start
     return start, length
+
+
+@cute.jit
+def scale_log2(cfg: Constexpr, a: Arguments, tile: Tile) -> Float32:
+    """By what the tile's scores are multiplied, log2(e) included."""
+    scale = a.scale_log2
+    if cutlass.const_expr(cfg.descale):
+        scale = scale * descale(cfg, a, a.q_descale, tile) * descale(cfg, a, a.k_descale, tile)
+    return scale
+
+
+def descale(cfg: Config, a: Arguments, factors: Any, tile: Tile) -> Any:
+    """The tile's factor among those of all sequences and K/V heads."""
+    kv_heads = a.sizes.heads * cfg.ratio // cfg.group
+    kv_head = tile.head * cfg.ratio // cfg.group
+    return cute.make_tensor(factors + (tile.batch * kv_heads + kv_head), cute.make_layout(1))[0]
 
 
 def _m_blocks(cfg: Config, seqlen_q: Any) -> Any:

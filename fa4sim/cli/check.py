@@ -50,7 +50,8 @@ class Inputs:
     """Random Q, K, V and sink logits, values of the problem's dtype.
 
     Of a problem with pages ``k`` and ``v`` are (pages, page_size, kv_heads, head_dim), and
-    ``page_table`` says which pages hold a sequence's keys.
+    ``page_table`` says which pages hold a sequence's keys. ``descales`` are factors of FP8's Q, K
+    and V, float32 (3, batch, kv_heads).
     """
 
     q: Floats
@@ -58,6 +59,7 @@ class Inputs:
     v: Floats
     sink: Floats | None
     page_table: PageTable | None = None
+    descales: Floats | None = None
 
     def in_one_piece(self, problem: Problem) -> Inputs:
         """The same with the keys of each sequence behind each other."""
@@ -65,7 +67,7 @@ class Inputs:
             return self
         keys = [problem.lengths(b)[1] for b in range(problem.batch)]
         k, v = (gather_pages(x, self.page_table, keys) for x in (self.k, self.v))
-        return Inputs(self.q, k, v, self.sink)
+        return Inputs(self.q, k, v, self.sink, descales=self.descales)
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def check(as_json: bool, seed: int, **given: Any) -> None:
     hazard or a deadlock.
     """
     setup = options.Request.of(given, options.SMALL).build()
+    _check_dtype(setup.problem)
     seconds = check_size(setup.problem)
     if seconds > 5 and shows_progress():
         note(f"computing every score twice; about {seconds:.0f} s")
@@ -181,13 +184,16 @@ def failed_because(verdict: Verdict) -> str:
     return " and ".join(reasons)
 
 
-def check_size(problem: Problem) -> float:
-    """About how many seconds the check takes. Raises a usage failure if it is too many."""
+def _check_dtype(problem: Problem) -> None:
     if problem.dtype in FP8:
         raise BadInput(
             f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
             "check bf16 or fp16"
         )
+
+
+def check_size(problem: Problem) -> float:
+    """About how many seconds the check takes. Raises a usage failure if it is too many."""
     assert problem.seqlen_k is not None and problem.kv_heads is not None
     per_head = max(q * k for q, k in map(problem.lengths, range(problem.batch)))
     scores = problem.heads * sum(q * k for q, k in map(problem.lengths, range(problem.batch)))

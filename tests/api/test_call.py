@@ -70,6 +70,36 @@ def test_no_keys_give_zeros_and_the_sinks():
     assert (lse == -np.inf).all()
 
 
+def test_factors_of_fp8_that_are_not_given_are_1():
+    arrays = [torch.zeros(2, 9, 4, 64).to(torch.float8_e4m3fn) for _ in "qkv"]
+    made = call(*arrays, v_descale=torch.full((2, 4), 3.0))
+    assert made.descales.shape == (3, 2, 4) and made.descales.dtype == np.float32
+    assert (made.descales[:2] == 1).all() and (made.descales[2] == 3).all()
+    assert made.arrays().descales is made.descales
+    assert call(*arrays).descales is None
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (np.ones(4, np.float32), r"k_descale has shape \(4,\); it must be .* here \(2, 4\)"),
+        (np.ones((2, 4)), "k_descale is float64; it must be float32"),
+        (np.zeros((2, 4), np.float32), r"k_descale has 0\.0 in it; factors must be positive"),
+        (np.full((2, 4), np.nan, np.float32), "k_descale has nan in it"),
+        (np.full((2, 4), 1e-38, np.float32), "softmax_scale · log2.* is 1.8e-39 at some head"),
+    ],
+)
+def test_factors_of_fp8_that_do_not_fit_are_refused(given, words):
+    arrays = [np.zeros((2, 9, 4, 64), np.uint8) for _ in "qkv"]
+    with pytest.raises(ValueError, match=words):
+        call(*arrays, dtype="e4m3", k_descale=given)
+
+
+def test_only_fp8_has_factors():
+    with pytest.raises(ValueError, match="q_descale is given, but q is fp16: only FP8"):
+        call(*FINE, q_descale=np.ones((1, 2), np.float32))
+
+
 FINE = (half(1, 9, 2, 64), half(1, 9, 2, 64), half(1, 9, 2, 64))
 REFUSED = [
     ((*FINE[:2], torch.zeros(1, 9, 2, 64).half()), {}, "q and v must both be NumPy arrays"),

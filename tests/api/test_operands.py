@@ -8,6 +8,7 @@ import torch
 
 from fa4kernel.operands import Operand, numbers
 from fa4sim.numerics import from_bits16, round_to, to_bits16
+from fa4sim.numerics.formats import from_bits8, to_bits8
 
 
 @pytest.fixture
@@ -57,6 +58,37 @@ def test_float32_is_rounded_to_what_the_caller_says(values, library, dtype):
     assert back.dtype == array.dtype and np.array_equal(np.asarray(back), rounded)
 
 
+@pytest.mark.parametrize("kind, dtype", [("e4m3fn", "e4m3"), ("e5m2", "e5m2")])
+def test_fp8_of_pytorch_is_taken_and_gives_bf16(values, kind, dtype):
+    tensor = torch.from_numpy(values).to(getattr(torch, f"float8_{kind}"))
+    operand = Operand.of("q", tensor, None)
+    assert operand.dtype == dtype and operand.bits().dtype == np.uint8
+    assert np.array_equal(from_bits8(operand.bits(), dtype), tensor.float().numpy())
+    back = operand.result(to_bits16(values, "bf16"))
+    assert back.dtype == torch.bfloat16
+    assert torch.equal(back, torch.from_numpy(values).bfloat16())
+
+
+@pytest.mark.parametrize("library", [np, torch])
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+def test_float32_is_rounded_to_fp8_and_bit_patterns_are_taken(values, library, dtype):
+    rounded, results = round_to(values, dtype), round_to(values, "bf16")
+    for array in (values, to_bits8(rounded, dtype)):
+        operand = Operand.of("v", array if library is np else torch.from_numpy(array), dtype)
+        assert np.array_equal(from_bits8(operand.bits(), dtype), rounded)
+        back = operand.result(to_bits16(values, "bf16"))
+        wide = back.float().numpy() if library is torch else back
+        assert wide.dtype == np.float32 and np.array_equal(wide, results)
+
+
+def test_fp8_of_ml_dtypes_is_taken_and_gives_bf16(values):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy's FP8 is in ml_dtypes")
+    operand = Operand.of("q", values.astype(ml_dtypes.float8_e4m3fn), None)
+    assert operand.dtype == "e4m3"
+    assert np.array_equal(operand.bits(), to_bits8(values, "e4m3"))
+    assert operand.result(to_bits16(values, "bf16")).dtype == ml_dtypes.bfloat16
+
+
 def test_a_tensor_that_needs_a_gradient_is_taken(values):
     tensor = torch.from_numpy(values).half().requires_grad_()
     assert np.array_equal(Operand.of("q", tensor, None).bits(), values.astype("f2").view("u2"))
@@ -76,8 +108,11 @@ def test_arrays_need_not_be_contiguous(values, library):
     "array, dtype, words",
     [
         ([[1.0]], None, "q is a list; it must be a NumPy array or a PyTorch tensor"),
-        (np.zeros(2), None, "q is float64; the kernel takes bfloat16 and float16: convert it"),
-        (np.zeros(2, np.float32), None, "q is float32; .*: say dtype='bf16' or 'fp16' to round"),
+        (np.zeros(2), None, r"q is float64; the kernel takes bfloat16, .*e5m2\): convert it"),
+        (np.zeros(2, np.float32), None, "q is float32; .*: say dtype='bf16', .* 'e5m2' to round"),
+        (np.zeros(2, np.uint8), None, "q is uint8; .*: say dtype='e4m3' or 'e5m2' if these are"),
+        (np.zeros(2, np.uint8), "bf16", "q is uint8"),
+        (torch.zeros(2).to(torch.float8_e5m2), "e4m3", "q is float8_e5m2, but dtype='e4m3' was"),
         (np.zeros(2, np.float32), "fp8", "q is float32"),
         (np.zeros(2, np.float16), "bf16", "q is float16, but dtype='bf16' was asked for"),
         (torch.zeros(2, dtype=torch.int32), None, "q is int32; the kernel takes"),

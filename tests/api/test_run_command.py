@@ -148,7 +148,8 @@ def test_a_file_of_lengths_that_is_not_there_is_bad_input(fa4kernel, tmp_path):
     "options, quoted",
     [
         (("--softcap", 5), "softcap=5.0: the forward kernel has none"),
-        (("--dtype", "e4m3"), "e4m3"),
+        (("--dtype", "fp8"), "fp8"),
+        (("--descale",), "descale=True with dtype='bf16': only FP8 is descaled"),
         (("--head-dim", 60), "60"),
         (("--schedule", "backwards"), "schedule='backwards'"),
         (("--set", "scheduler=dynamic"), "scheduler='dynamic'"),

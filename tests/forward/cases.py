@@ -26,6 +26,7 @@ class Case:
         design: fields of the design that differ from the kernel's choice.
         sms: multiprocessors of the imagined GPU: few make CTAs work on several tiles.
         rising: scores grow towards the first keys, which are processed last.
+        descale: FP8 values have factors, of any magnitude.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Case:
     design: dict[str, Any] = field(default_factory=dict)
     sms: int = 148
     rising: bool = False
+    descale: bool = False
 
     @property
     def machine(self) -> Machine:
@@ -47,7 +49,7 @@ class Case:
     @property
     def config(self) -> Config:
         """What is compiled."""
-        return Config.of(self.problem, self.chosen)
+        return Config.of(self.problem, self.chosen, descale=self.descale)
 
 
 def _case(
@@ -58,13 +60,14 @@ def _case(
     design: dict[str, Any] | None = None,
     sms: int = 148,
     rising: bool = False,
+    descale: bool = False,
     **problem: Any,
 ) -> Case:
     """A case with these lengths; several make a batch of variable length."""
     lengths: dict[str, Any] = {"seqlen_q": q, "seqlen_k": k}
     if isinstance(q, tuple):
         lengths = {"seqlens_q": q, "seqlens_k": k}
-    return Case(name, Problem(**lengths, **problem), design or {}, sms, rising)
+    return Case(name, Problem(**lengths, **problem), design or {}, sms, rising, descale)
 
 
 _ONE = {"cta_group": 1}
@@ -214,16 +217,59 @@ OPTIONS = (
           design={"cta_group": 1, "q_stages": 1, "kv_stages": 4}),
 )  # fmt: skip
 
+_E4M3 = {"dtype": "e4m3", "descale": True}
+_E5M2 = {"dtype": "e5m2", "descale": True}
+FP8 = (
+    _case("pair", 512, 384, **_E4M3),
+    _case("pair-WTR", 1024, 1300, heads=2, sms=2, rising=True, **_E4M3),
+    _case("pair-e5m2", 713, 333, heads=2, **_E5M2),
+    _case("pair-d192-WT", 600, 1024, heads=3, sms=2, **_D192, **_E4M3),
+    _case("single-WTR", 512, 768, heads=2, sms=1, rising=True, design=_ONE, **_E4M3),
+    _case("single-d192-WT", 512, 600, heads=2, sms=1, design=_ONE, **_D192, **_E5M2),
+    _case("d64-WT", 512, 1664, head_dim=64, heads=2, sms=1, **_E4M3),
+    _case("d64-e5m2-causal", 400, 333, head_dim=64, causal=True, **_E5M2),
+    _case("d64-window", 400, 500, head_dim=64, window=(99, 40), heads=2, **_E4M3),
+    _case("d96-T", 300, 450, head_dim=96, heads=2, sms=1, **_E4M3),
+    _case("d80", 300, 300, head_dim=80, **_E4M3),
+    _case("d48-causal", 300, 300, head_dim=48, causal=True, **_E5M2),
+    _case("d32", 300, 600, head_dim=32, **_E4M3),
+    _case("d16", 300, 300, head_dim=16, heads=2, **_E4M3),
+    _case("causal-WR", 1024, 1024, causal=True, heads=2, rising=True, **_E4M3),
+    _case("causal-e5m2", 500, 333, causal=True, **_E5M2),
+    _case("causal-no-key-in-sight", 500, 100, causal=True, **_E4M3),
+    _case("causal-d192", 400, 400, causal=True, **_D192, **_E4M3),
+    _case("window-both", 500, 600, window=(130, 70), **_E4M3),
+    _case("one-tile", 100, 700, heads=2, **_E4M3),
+    _case("one-row-one-key", 1, 1, **_E5M2),
+    _case("packed-8-causal", 40, 300, heads=16, kv_heads=2, causal=True, **_E4M3),
+    _case("packed-2-pair", 300, 300, heads=4, kv_heads=2, batch=2, **_E4M3),
+    _case("odd-3", 200, 300, heads=6, kv_heads=2, batch=2, **_E4M3),
+    _case("varlen", (300, 17, 140), (300, 250, 0), heads=4, kv_heads=2, **_E4M3),
+    _case("varlen-d64-causal", (150, 60), (300, 60), head_dim=64, causal=True, **_E5M2),
+    _case("sink-causal", 300, 200, sink=True, causal=True, heads=2, **_E4M3),
+    _case("sink-one-tile", 100, 300, sink=True, heads=3, **_E5M2),
+    _case("large-scores-R", 512, 640, softmax_scale=3.0, dtype="e4m3", rising=True),
+    _case("without-factors", 300, 300, dtype="e4m3", heads=2),
+    _case("without-factors-e5m2-causal", 300, 300, dtype="e5m2", causal=True),
+    _case("threshold-as-high-as-can-be-R", 512, 640, rising=True, design={
+        "cta_group": 1, "rescale_threshold": 0.75}, **_E4M3),
+    _case("p-in-one-part", 512, 640, design={"cta_group": 1, "p_first_columns": 128}, **_E4M3),
+    _case("p-quarter-first", 512, 640, design={"p_first_columns": 32}, **_E5M2),
+    _case("stored-by-correction-T", 600, 300, sms=1,
+          design={"cta_group": 1, "epilogue": "correction"}, **_E4M3),
+)  # fmt: skip
+
 GROUPS = {
     "forward": FORWARD,
     "grouped": GROUPED,
     "lengths": LENGTHS,
     "variable": VARIABLE,
     "options": OPTIONS,
+    "fp8": FP8,
 }
 ALL = tuple(case for group in GROUPS.values() for case in group)
 
 
-def named(name: str) -> Case:
-    """The case of this name."""
-    return next(case for case in ALL if case.name == name)
+def named(name: str, group: str | None = None) -> Case:
+    """The case of this name, of all or of a group."""
+    return next(case for case in (ALL if group is None else GROUPS[group]) if case.name == name)

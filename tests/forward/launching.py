@@ -36,7 +36,7 @@ class Started:
     def outputs(self) -> list[NDArray[np.float32]]:
         """Output and LSE as numbers."""
         assert self.arrays.lse is not None
-        return [from_bits16(self.arrays.o, self.case.problem.dtype), self.arrays.lse]
+        return [from_bits16(self.arrays.o, self.case.config.out_dtype), self.arrays.lse]
 
     def problems(self) -> list[str]:
         """What is wrong with the outputs."""
@@ -55,7 +55,7 @@ class Started:
 
 def kernel_of(case: Case) -> Kernel:
     """The kernel of a case; its `ptx` is compiled when it is asked for."""
-    return kernel_for(case.problem, "sm_100a", case.machine, case.design)
+    return kernel_for(case.problem, "sm_100a", case.machine, case.design, case.descale)
 
 
 def starter(case: Case, seed: int = 0) -> Callable[[], Started]:

@@ -53,7 +53,12 @@ def draw(case: Case, seed: int) -> Inputs:
         q, k = (round_to(x, case.problem.dtype) for x in (q, k))
     if inputs.sink is not None:
         inputs.sink[0] = -np.inf
-    return Inputs(q, k, inputs.v, inputs.sink)
+    factors = None
+    if case.descale:  # of magnitudes as different as those of real activations
+        shape = 3, case.problem.batch, case.problem.kv_heads
+        drawn = np.random.default_rng([seed, *shape]).uniform(-4, 4, shape)
+        factors = np.exp2(drawn).astype(np.float32)
+    return Inputs(q, k, inputs.v, inputs.sink, descales=factors)
 
 
 def run(case: Case, seed: int = 0, **options: Any) -> Outcome:

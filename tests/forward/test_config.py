@@ -15,7 +15,9 @@ MOST_SHARED_BYTES = 232448
 @pytest.mark.parametrize(
     "fields, quoted",
     [
-        ({"dtype": "e4m3"}, "dtype='e4m3': the forward kernel knows bf16, fp16"),
+        ({"dtype": "fp8"}, "dtype='fp8': the forward kernel knows bf16, fp16, e4m3, e5m2"),
+        ({"dtype": "e4m3", "head_dim": 80}, "head_dim=80: must be a multiple of 32"),
+        ({"descale": True}, "descale=True with dtype='bf16': only FP8 is descaled (e4m3, e5m2)"),
         ({"scheduler": "dynamic"}, "scheduler='dynamic'"),
         ({"epilogue": "none"}, "epilogue='none'"),
         ({"q_stages": 3}, "q_stages=3: the forward kernel knows 1, 2"),
@@ -85,8 +87,9 @@ def test_as_many_exponentials_are_emulated_as_the_simulator_counts(period, first
         assert mine == design.emulated_in_fragment(fragment)
 
 
-@pytest.mark.parametrize("columns", range(16, 193, 16))
-def test_slabs_divide_a_row_and_are_as_wide_as_can_be(columns):
-    width = swizzle_bytes(columns)
-    assert 2 * columns % width == 0
-    assert width == 128 or 2 * columns % (2 * width)
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+@pytest.mark.parametrize("columns", range(32, 193, 32))
+def test_slabs_divide_a_row_and_are_as_wide_as_can_be(columns, element_bytes):
+    width = swizzle_bytes(columns, element_bytes)
+    assert element_bytes * columns % width == 0
+    assert width == 128 or element_bytes * columns % (2 * width)

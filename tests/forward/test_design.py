@@ -38,6 +38,27 @@ def test_threads_move_q_and_o_of_a_group_that_divides_no_tile():
     assert (alone.pack_gqa, alone.q_load, alone.epilogue) == (False, "tma", "tma")
 
 
+def test_fp8_is_padded_to_what_its_mmas_take():
+    design = design_for(Problem(head_dim=80, seqlen_q=512, dtype="e4m3"), B200)
+    assert (design.head_dim_padded, design.head_dim_v_padded) == (96, 96)
+    assert (design.max_offset, design.rescale_threshold) == (8, 0)
+    published = Design.for_problem(Problem(seqlen_q=512, dtype="e4m3"), B200)
+    own = design_for(Problem(seqlen_q=512, dtype="e4m3"), B200)
+    assert own == replace(published, one_m_block=False)
+
+
+def test_small_head_dims_of_fp8_have_registers_enough_for_a_mask():
+    problem = Problem(head_dim=64, seqlen_q=512, dtype="e5m2", causal=True)
+    assert design_for(problem, B200).registers_softmax == 176
+    assert design_for(replace(problem, causal=False), B200).registers_softmax == 168
+    assert design_for(problem, B200, registers_softmax=152).registers_softmax == 152
+
+
+def test_probabilities_that_would_saturate_are_refused():
+    with pytest.raises(ValueError, match="rescale_threshold=4"):
+        design_for(Problem(dtype="e4m3"), B200, rescale_threshold=4)
+
+
 def test_changes_win():
     design = design_for(Problem(seqlen_q=2048), B200, cta_group=1, scheduler="single_tile")
     assert (design.cta_group, design.scheduler) == (1, "single_tile")
@@ -48,7 +69,8 @@ def test_changes_win():
 def test_the_matrix_has_every_value_of_every_choice():
     configs = [case.config for case in ALL]
     for name, values in {
-        "dtype": {"bf16", "fp16"},
+        "dtype": {"bf16", "fp16", "e4m3", "e5m2"},
+        "descale": {False, True},
         "q_stages": {1, 2},
         "cta_group": {1, 2},
         "q_load": {"tma", "cp_async"},
