@@ -28,7 +28,7 @@ class Records:
     All columns have shape ``(len(records),)``. ``name`` is the op of a span, or what a wait is on,
     and ``role`` the role, both as string codes of the trace. ``start`` and ``end`` are in units of
     its clock; ``phase`` is that of a wait on a barrier, ``busy`` how long the unit of a span worked
-    for it.
+    for it. ``row`` is a record's row in the table it came from.
     """
 
     cta: Ints
@@ -42,6 +42,7 @@ class Records:
     stage: Ints
     phase: Ints
     busy: Ints
+    row: Ints
     is_wait: NDArray[np.bool_]
     parties: dict[Party, slice]
 
@@ -82,8 +83,8 @@ def all_records(trace: Trace) -> Records:
         for low, high in pairwise(edges)
     }  # fmt: skip
     return Records(
-        cta, warp, role, name, start, end, tile, block, stage, phase, busy, is_wait[order],
-        parties,
+        cta, warp, role, name, start, end, tile, block, stage, phase, busy,
+        np.where(is_wait[order], order - len(span), order), is_wait[order], parties,
     )  # fmt: skip
 
 

@@ -19,6 +19,11 @@ except ImportError as error:
 from fa4sim.views.aligned import align, aligned_timelines
 from fa4sim.views.barrier_phases import barrier_phases
 from fa4sim.views.figure import Picture, alt_text, save
+from fa4sim.views.interactive import (
+    interactive_html,
+    interactive_timeline,
+    write_interactive,
+)
 from fa4sim.views.memory_map import memory_map
 from fa4sim.views.occupancy import sm_occupancy
 from fa4sim.views.perfetto import write_perfetto
@@ -34,6 +39,8 @@ __all__ = [
     "alt_text",
     "barrier_phases",
     "compare_timelines",
+    "interactive_html",
+    "interactive_timeline",
     "memory_map",
     "read_perfetto",
     "save",
@@ -41,5 +48,6 @@ __all__ = [
     "tile_life",
     "timeline",
     "unit_utilisation",
+    "write_interactive",
     "write_perfetto",
 ]

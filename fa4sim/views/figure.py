@@ -40,7 +40,7 @@ class Picture(Figure):
         return save(self, path)
 
     def _repr_html_(self) -> str:
-        data = base64.b64encode(_png(self)).decode()
+        data = base64.b64encode(png(self)).decode()
         width = round(self.get_figwidth() * self.dpi)
         return (
             f'<img alt="{html.escape(self.fa4sim_alt)}" width="{width}" style="max-width:100%" '
@@ -75,11 +75,12 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
             f"{os.fspath(path)!r} ends in {ending!r}; a picture is written as "
             f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         )
-    draw = {".png": _png, ".svg": _svg, ".pdf": _pdf}[ending]
+    draw = {".png": png, ".svg": _svg, ".pdf": _pdf}[ending]
     return write_whole(target, draw(figure))
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """A view's figure as the bytes of a PNG, its alt text inside."""
     out = io.BytesIO()
     metadata = {
         "Title": getattr(figure, "fa4sim_title", ""),

@@ -21,14 +21,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.trace import NONE, Table, Trace
+from fa4sim.trace import NONE, Trace
 from fa4sim.views import wire
+from fa4sim.views.counters import Counter, counters
 from fa4sim.views.files import write_whole
 from fa4sim.views.flows import flows
-from fa4sim.views.memory_map import occupied_columns, tmem_columns
 from fa4sim.views.scope import clock_hz
 from fa4sim.views.timeline import ROLES
-from fa4sim.views.units import BUSY, PER_SUBPARTITION
 
 #: Field numbers of Perfetto's messages (protos/perfetto/trace/perfetto_trace.proto).
 FIELDS: Mapping[str, Mapping[str, int]] = {
@@ -362,42 +361,21 @@ class _Writer:
 
     def counters(self) -> None:
         """The trace's own counters, and those that follow from where tiles lived."""
-        table = self.trace.counter
-        for name in table.unique("name"):
-            mine = table.where(name=name)
-            for sm, cta in sorted({*zip(mine["sm"].tolist(), mine["cta"].tolist(), strict=True)}):
-                rows = mine.where(sm=sm, cta=cta)
-                if name.startswith(BUSY):
-                    unit = name.removeprefix(BUSY)
-                    self.counter(sm, cta, f"{unit}_busy_percent", *_percent(unit, rows))
-                else:
-                    self.counter(sm, cta, name, rows["time"], rows["value"])
-        lives = self.trace.life
-        columns = tmem_columns(self.trace)
-        ring = [slot for slot in lives.unique("slot") if slot.startswith("sKV")]
-        for sm, cta in sorted({*zip(lives["sm"].tolist(), lives["cta"].tolist(), strict=True)}):
-            here = lives.where(sm=sm, cta=cta)
-            held = here.where(space="smem", slot=tuple(ring))
-            self.counter(sm, cta, "ring_slots_held", *_held(held["birth"], held["death"]))
-            times, used = occupied_columns(here.where(space="tmem"), columns)
-            self.counter(sm, cta, "tmem_columns_in_use", times, used)
+        for each in counters(self.trace):
+            self.counter(each)
 
-    def counter(
-        self, sm: int, cta: int, name: str, times: NDArray[np.int64], values: NDArray[np.int64]
-    ) -> None:
+    def counter(self, given: Counter) -> None:
         """One counter of one CTA, with its value from each time on."""
-        if not len(times):
-            return
-        unit = UNIT_BYTES if "bytes" in name else UNIT_COUNT
-        word = "percent" if name.endswith("percent") else name.split("_")[1]
-        named = (wire.text(FIELDS["CounterDescriptor"]["unit_name"], word),)
+        unit = UNIT_BYTES if given.unit == "bytes" else UNIT_COUNT
+        named = (wire.text(FIELDS["CounterDescriptor"]["unit_name"], given.unit),)
         kind = wire.number(FIELDS["CounterDescriptor"]["unit"], unit)
         track = self.track(
-            ("counter", sm, cta, name), name, self.cta_track(sm, cta),
+            ("counter", given.sm, given.cta, given.name), given.name,
+            self.cta_track(given.sm, given.cta),
             wire.message(TRACK["counter"], kind, *(named if unit == UNIT_COUNT else ())),
         )  # fmt: skip
         head = wire.number(EVENT["type"], COUNTER) + wire.number(EVENT["track_uuid"], track)
-        for stamp, value in zip(self._stamps(times), values.tolist(), strict=True):
+        for stamp, value in zip(self._stamps(given.times), given.values.tolist(), strict=True):
             event = head + wire.number(EVENT["counter_value"], value)
             self.events.append(wire.message(1, stamp, wire.sized(event)))
 
@@ -420,22 +398,3 @@ def _nest(rows: list[int], start: list[int], end: list[int]) -> list[list[int]]:
             lanes.append([row])
             stacks.append([row])
     return lanes
-
-
-def _percent(unit: str, rows: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``(times, percent busy from then to the next)``, from a counter of cycles worked."""
-    times, last = np.unique(rows["time"][::-1], return_index=True)
-    worked = rows["value"][::-1][last]
-    copies = 4 if unit in PER_SUBPARTITION else 1
-    rate = 100 * np.diff(worked) / np.maximum(1, np.diff(times)) / copies
-    return times, np.append(np.rint(np.minimum(rate, 100)), 0).astype(np.int64)
-
-
-def _held(
-    birth: NDArray[np.int64], death: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``(times, how many are alive from then on)``."""
-    times = np.concatenate([birth, death])
-    change = np.concatenate([np.ones_like(birth), -np.ones_like(death)])
-    moments, at = np.unique(times, return_inverse=True)
-    return moments, np.cumsum(np.bincount(at, weights=change)).astype(np.int64)

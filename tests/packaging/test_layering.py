@@ -18,7 +18,7 @@ LAYERS = {
     "schedulers": {"specs", "engine", "trace"},
     "pipelines": {"specs", "engine", "trace", "schedulers", "numerics"},
     "analysis": {"trace"},
-    "views": {"trace"},
+    "views": {"trace", "analysis"},
     "report": {"specs", "pipelines", "analysis"},
     "arguments": {"specs", "numerics"},
     "simulate": {"specs", "engine", "trace", "pipelines", "analysis", "arguments", "report"},
@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "trace": {"numpy"},
     "numerics": {"numpy"},
     "analysis": {"numpy", "matplotlib"},
-    "views": {"numpy", "matplotlib", "perfetto", "google"},
+    "views": {"numpy", "matplotlib", "perfetto", "google", "anywidget", "traitlets"},
 }
 
 

@@ -53,7 +53,7 @@ def test_the_extras_are_those_documented():
         ("cli", {"click"}),
         ("viz", {"click", "matplotlib", "perfetto"}),
         ("notebooks", {"matplotlib", "jupyterlab", "nbclient", "nbformat", "ipykernel"}),
-        ("notebooks", {"click", "perfetto", "ipywidgets"}),
+        ("notebooks", {"click", "perfetto", "ipywidgets", "anywidget"}),
         ("sweep", {"click", "distributed", "pyarrow"}),
         ("kernel", {"nvidia-cutlass-dsl", "torch"}),
         ("dev", {"click", "matplotlib", "perfetto", "torch", "nbclient", "ipywidgets"}),

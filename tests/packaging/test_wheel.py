@@ -83,6 +83,13 @@ def test_carries_the_data_files(contents):
     assert data | set(PLANTED_DATA) <= contents
 
 
+def test_carries_the_scripts_and_styles_of_the_interactive_timeline(contents):
+    assets = ROOT / "fa4sim" / "views" / "interactive" / "assets"
+    files = {str(path.relative_to(ROOT)) for path in assets.glob("*.[jc]s*")}
+    assert len(files) > 10
+    assert files <= contents
+
+
 def test_carries_nothing_else(contents):
     assert {name.split("/")[0] for name in contents if ".dist-info/" not in name} == {
         "fa4sim",

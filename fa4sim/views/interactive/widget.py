@@ -1,0 +1,47 @@
+"""The timeline in a notebook: a widget of anywidget, with a picture where nothing is live."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import anywidget
+import traitlets
+
+from fa4sim.views.figure import Picture, alt_text, png
+from fa4sim.views.interactive.assets import WIDGET, script, text
+from fa4sim.views.interactive.data import Payload
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """An interactive timeline in Jupyter.
+
+    ``selected`` is what the reader has selected: ``{"run": 0, "table": "span", "row": 12}``, the
+    row being that of the (expanded) trace's table; empty for nothing. ``observe`` it to follow.
+    ``height`` is that of the tracks, in pixels.
+
+    Where the output is not live (a notebook on a web site, or printed), its picture stands there.
+    """
+
+    _esm = script(WIDGET)
+    _css = text("style.css")
+    header = traitlets.Unicode().tag(sync=True)
+    columns = traitlets.Bytes().tag(sync=True)
+    height = traitlets.Int(520).tag(sync=True)
+    selected = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, payload: Payload, picture: Picture, height: int = 520) -> None:
+        super().__init__(header=json.dumps(payload.header), columns=payload.columns, height=height)
+        self.picture = picture
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = live if live is not None else ({}, {})
+        data = {
+            **data,
+            "text/plain": alt_text(self.picture),
+            "image/png": base64.b64encode(png(self.picture)).decode(),
+        }
+        width = round(self.picture.get_figwidth() * self.picture.dpi)
+        return data, {**metadata, "image/png": {"width": width}}
