@@ -54,6 +54,9 @@ class Inputs(Protocol):
     def descales(self) -> NDArray[np.float32] | None:
         """(3, batch, kv_heads): factors of q, k and v."""
 
+    def in_one_piece(self, problem: Problem) -> Inputs:
+        """The same; k and v, if they lie in pages, as above."""
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -116,6 +119,7 @@ def accuracy(
 
 def truth(problem: Problem, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Output and LSE in float64; of rows beyond a sequence 0 and -inf."""
+    inputs = inputs.in_one_piece(problem)
     q, k, v = descaled(problem, inputs)
     return attention_float64(
         q, k, v, sink=inputs.sink, causal=problem.causal,
@@ -138,7 +142,7 @@ def limits(problem: Problem, draw: Callable[[int], Inputs], seed: int) -> Errors
     if not fp8 and find_spec("torch") is None:
         return None
     other = _rounded_output if fp8 else _torch_output
-    drawn = [draw(each) for each in range(seed, seed + 1 + _MORE_DRAWS)]
+    drawn = [draw(each).in_one_piece(problem) for each in range(seed, seed + 1 + _MORE_DRAWS)]
     found = [Errors.of(other(problem, each), truth(problem, each)[0]) for each in drawn]
     largest = max(errors.largest for errors in found)
     return Errors(RELATIVE * found[0].relative, LARGEST * largest)

@@ -59,6 +59,8 @@ def attention(
     return_lse: bool = False,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
+    page_table: Any = None,
+    seqused_k: Any = None,
     q_descale: Any = None,
     k_descale: Any = None,
     v_descale: Any = None,
@@ -72,7 +74,8 @@ def attention(
         q: bfloat16, float16, float8_e4m3fn or float8_e5m2 (batch, seqlen_q, heads, head_dim),
             NumPy's or PyTorch's; of a batch of variable length (total_q, heads, head_dim). float32
             is rounded to `dtype`; uint8 are the bit patterns of FP8.
-        k: (batch, seqlen_k, kv_heads, head_dim) or (total_k, kv_heads, head_dim).
+        k: (batch, seqlen_k, kv_heads, head_dim) or (total_k, kv_heads, head_dim); with a
+            `page_table` (pages, page_size, kv_heads, head_dim).
         v: as k, with head_dim_v columns.
         causal: causal mask, aligned at the bottom right.
         window: keys that a row sees to the left and right of the diagonal, None for unbounded.
@@ -81,6 +84,12 @@ def attention(
         return_lse: whether to return the LSE, too.
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
             `cu_seqlens_q` if not given.
+        page_table: int32 (batch, max_pages), the pages of each sequence in their order; what is
+            beyond a sequence's last page does not matter. The kernel multiplies what a last page of
+            128 keys holds beyond the sequence by 0, so it must be finite; of other pages it is not
+            read.
+        seqused_k: int32 (batch,), keys of each sequence; all that k or the table has room for if
+            not given.
         q_descale, k_descale, v_descale: float32 (batch, kv_heads), by which FP8 values are
             multiplied; 1 if not given.
         dtype: "bf16", "fp16", "e4m3" or "e5m2", if the arrays are float32; one of the last two, if
@@ -112,8 +121,9 @@ def attention(
             )
     result = run(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
-        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, q_descale=q_descale,
-        k_descale=k_descale, v_descale=v_descale, dtype=dtype, backend=backend, **options,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, page_table=page_table,
+        seqused_k=seqused_k, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
+        dtype=dtype, backend=backend, **options,
     )  # fmt: skip
     if backend == "auto":
         print(f"fa4kernel: attention ran on the {result.backend}", file=sys.stderr)
@@ -134,6 +144,8 @@ def run(
     sink: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
+    page_table: Any = None,
+    seqused_k: Any = None,
     q_descale: Any = None,
     k_descale: Any = None,
     v_descale: Any = None,
@@ -150,8 +162,8 @@ def run(
     """`attention`, and everything that is known about the run.
 
     Args:
-        q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, q_descale,
-            k_descale, v_descale, dtype, backend: see `attention`.
+        q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, page_table,
+            seqused_k, q_descale, k_descale, v_descale, dtype, backend: see `attention`.
         design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
         machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
         architecture: for which the kernel is compiled: "sm_100a" (Blackwell) or "sm_90a" (Hopper);
@@ -169,7 +181,8 @@ def run(
         raise ValueError(f"backend={backend!r}: it must be one of {', '.join(BACKENDS)}")
     call = Call.of(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
-        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, dtype=dtype,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, page_table=page_table,
+        seqused_k=seqused_k, dtype=dtype,
         q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
     )  # fmt: skip
     chosen, architecture = _choose(backend, architecture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from fa4kernel import descales
 from fa4kernel.forward.launch import Arrays
+from fa4kernel.lengths import Lengths
 from fa4kernel.operands import Operand, is_torch, numbers
 from fa4sim.specs import Problem, as_window
 
@@ -28,8 +28,7 @@ class Call:
     v: Operand
     problem: Problem
     sink: NDArray[np.float32] | None
-    cu_seqlens_q: NDArray[np.int32] | None
-    cu_seqlens_k: NDArray[np.int32] | None
+    lengths: Lengths
     descales: NDArray[np.float32] | None = None
 
     @classmethod
@@ -46,6 +45,8 @@ class Call:
         cu_seqlens_q: Any,
         cu_seqlens_k: Any,
         dtype: str | None,
+        seqused_k: Any = None,
+        page_table: Any = None,
         q_descale: Any = None,
         k_descale: Any = None,
         v_descale: Any = None,
@@ -55,29 +56,11 @@ class Call:
         by_name = {"q": q, "k": k, "v": v}
         operands = {name: Operand.of(name, array, dtype) for name, array in by_name.items()}
         _check_alike(operands)
-        varlen = cu_seqlens_q is not None
-        if not varlen and cu_seqlens_k is not None:
-            raise ValueError("cu_seqlens_k is given without cu_seqlens_q; give both")
-        _check_shapes({name: each.shape for name, each in operands.items()}, varlen)
+        lengths = Lengths.of(
+            {name: each.shape for name, each in operands.items()}, cu_seqlens_q=cu_seqlens_q,
+            cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, page_table=page_table,
+        )  # fmt: skip
         (*_, heads, head_dim), (*_, kv_heads, _) = operands["q"].shape, operands["k"].shape
-        starts_q = starts_k = None
-        lengths: dict[str, Any]
-        if varlen:
-            starts_q = _starts("cu_seqlens_q", cu_seqlens_q, operands["q"].shape[0])
-            given = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
-            starts_k = _starts("cu_seqlens_k", given, operands["k"].shape[0])
-            if len(starts_q) != len(starts_k):
-                raise ValueError(
-                    f"cu_seqlens_q has {len(starts_q) - 1} sequences and cu_seqlens_k "
-                    f"{len(starts_k) - 1}; they must be as many"
-                )
-            lengths = {"seqlens_q": _lengths(starts_q), "seqlens_k": _lengths(starts_k)}
-        else:
-            lengths = {
-                "batch": operands["q"].shape[0],
-                "seqlen_q": operands["q"].shape[1],
-                "seqlen_k": operands["k"].shape[1],
-            }
         problem = Problem(
             heads=heads,
             kv_heads=kv_heads,
@@ -88,18 +71,18 @@ class Call:
             window=None if window is None else as_window(window),
             sink=sink is not None,
             softmax_scale=softmax_scale,
-            **lengths,
+            **lengths.fields,
         )
         logits = None if sink is None else numbers("sink", sink, np.float32, heads)
         return cls(
-            operands["q"], operands["k"], operands["v"], problem, logits, starts_q, starts_k,
+            operands["q"], operands["k"], operands["v"], problem, logits, lengths,
             descales.checked(factors, problem),
         )  # fmt: skip
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no query or no key at all."""
-        return 0 in self.q.shape or 0 in self.k.shape
+        return 0 in self.q.shape or 0 in self.k.shape or not self.problem.seqlen_k
 
     @property
     def lse_shape(self) -> tuple[int, ...]:
@@ -124,10 +107,15 @@ class Call:
             np.full((*self.q.shape[:-1], self.v.shape[-1]), NOT_A_NUMBER, np.uint16),
             np.full(self.lse_shape, np.nan, np.float32),
             self.sink,
-            self.cu_seqlens_q,
-            self.cu_seqlens_k,
             descales=self.descales,
+            **self.starts_and_pages,
         )
+
+    @property
+    def starts_and_pages(self) -> dict[str, NDArray[np.int32] | None]:
+        """What tells a launch where sequences lie: fields of `Arrays`."""
+        names = ("cu_seqlens_q", "cu_seqlens_k", "seqused_k", "page_table")
+        return {name: getattr(self.lengths, name) for name in names}
 
 
 def _check_alike(operands: dict[str, Operand]) -> None:
@@ -142,36 +130,3 @@ def _check_alike(operands: dict[str, Operand]) -> None:
             raise ValueError(
                 f"q is on {first.array.device} and {name} on {each.array.device}; use one device"
             )
-
-
-def _check_shapes(shapes: dict[str, tuple[int, ...]], varlen: bool) -> None:
-    """That the shapes fit together."""
-    form = "(tokens, heads, head_dim)" if varlen else "(batch, tokens, heads, head_dim)"
-    for name, shape in shapes.items():
-        if len(shape) != (3 if varlen else 4):
-            with_or_not = "with" if varlen else "without"
-            raise ValueError(
-                f"{name} has shape {shape}; {with_or_not} cu_seqlens it must be {form}"
-            )
-    q, k, v = shapes["q"], shapes["k"], shapes["v"]
-    if k[:-1] != v[:-1]:
-        raise ValueError(f"k has shape {k} and v {v}: they may differ in the last number only")
-    if q[-1] != k[-1]:
-        raise ValueError(f"q has shape {q} and k {k}: the last numbers, head_dim, must be equal")
-    if not varlen and q[0] != k[0]:
-        raise ValueError(f"q has shape {q} and k {k}: the first numbers, batch, must be equal")
-
-
-def _starts(name: str, array: Any, total: int) -> NDArray[np.int32]:
-    """Where sequences begin, checked against the tokens there are."""
-    starts = numbers(name, array, np.int32, None)
-    if len(starts) < 2 or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != total:
-        raise ValueError(
-            f"{name}={starts.tolist()} must begin with 0, not fall, and end with the number of "
-            f"tokens, {total}"
-        )
-    return starts
-
-
-def _lengths(starts: NDArray[np.int32]) -> Sequence[int]:
-    return tuple(int(length) for length in np.diff(starts))

@@ -80,9 +80,7 @@ def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
     out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=dtype, device=device)
     lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
     q, k, v, o, logs = shadows = [shadow(tensor) for tensor in (*tensors, out, lse)]
-    arrays = Arrays(
-        q, k, v, o, logs, call.sink, call.cu_seqlens_q, call.cu_seqlens_k, descales=call.descales
-    )
+    arrays = Arrays(q, k, v, o, logs, call.sink, descales=call.descales, **call.starts_and_pages)
     addresses = {
         id(shadow): tensor.data_ptr()
         for shadow, tensor in zip(shadows, (*tensors, out, lse), strict=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fa4kernel import api
 from fa4kernel.accuracy import LSE, Accuracy, accuracy, rows_seen
 from fa4kernel.cli.facts import deadlock_facts, hazard_facts, hazard_words
+from fa4kernel.cli.pages import with_traps
 from fa4kernel.descales import NAMES as DESCALES
 from fa4kernel.emulator import DeadlockError
 from fa4kernel.emulator.emulate import CHECKS
@@ -37,6 +38,7 @@ SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
         "fa4kernel run --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
         "fa4kernel run --set cta_group=1 --schedule 7",
         "fa4kernel run --dtype e4m3 --descale",
+        "fa4kernel run --page-size 16 --heads 8 --kv-heads 2 --seqlen-q 1 --seqlen-k 1000",
     )
 )
 @options.problem_options(SMALL)
@@ -153,14 +155,20 @@ def run_problem(problem: Problem, inputs: Inputs, **how: Any) -> api.Result:
 def arguments(problem: Problem, inputs: Inputs) -> dict[str, Any]:
     """The arguments with which :func:`fa4kernel.api.run` computes a problem on these values."""
     given: dict[str, Any] = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
-    if problem.seqlens_q is not None:
-        lengths = [problem.lengths(batch) for batch in range(problem.batch)]
-        for name, array in tuple(given.items()):
-            side = 0 if name == "q" else 1
-            parts = [row[: each[side]] for row, each in zip(array, lengths, strict=True)]
-            given[name] = np.concatenate(parts)
-        for side, name in enumerate(("cu_seqlens_q", "cu_seqlens_k")):
-            given[name] = np.cumsum([0, *(each[side] for each in lengths)]).astype(np.int32)
+    lengths = [problem.lengths(batch) for batch in range(problem.batch)]
+    queries, keys = ([each[side] for each in lengths] for side in (0, 1))
+    end_to_end = [("q", queries)] if problem.seqlens_q is not None else []
+    if problem.page_size is not None:
+        given |= with_traps(problem, inputs)
+    elif problem.seqlens_q is not None:
+        end_to_end += [("k", keys), ("v", keys)]
+    elif problem.seqlens_k is not None:
+        given["seqused_k"] = np.array(keys, np.int32)
+    for name, those in end_to_end:
+        rows = [row[:length] for row, length in zip(given[name], those, strict=True)]
+        given[name] = np.concatenate(rows)
+        if name != "v":
+            given[f"cu_seqlens_{name}"] = np.cumsum([0, *those]).astype(np.int32)
     if inputs.descales is not None:
         given |= dict(zip(DESCALES, inputs.descales, strict=True))
     return given | {

@@ -36,7 +36,9 @@ class Config:
     tensor lacks with zeros). ``group`` query heads share a K/V head; ``pack_gqa`` puts them into
     one tile. ``window_left`` and ``window_right`` say that a window bounds that side; causal is
     ``window_right`` with no key to the right. With ``varlen_q`` or ``varlen_k`` sequences lie end
-    to end in one array. With ``descale`` each sequence and K/V head has factors for FP8 values.
+    to end in one array. With ``seqused_k`` their keys are fewer than there is room for; if
+    ``paged``, a table tells in which pages they lie. With ``descale`` each sequence and K/V head
+    has factors for FP8 values.
 
     Raises:
         ValueError: the kernel has no such form.
@@ -132,6 +134,7 @@ class Config:
         if problem.softcap:
             raise ValueError(f"softcap={problem.softcap}: the forward kernel has none; use 0")
         left, right = problem.window or (None, None)
+        end_to_end = problem.seqlens_q is not None and problem.page_size is None
         own = {field.name for field in fields(cls)}
         shared = {name: value for name, value in asdict(design).items() if name in own}
         return cls(
@@ -145,7 +148,9 @@ class Config:
                 "window_left": left is not None,
                 "window_right": problem.causal or right is not None,
                 "varlen_q": problem.seqlens_q is not None,
-                "varlen_k": problem.seqlens_k is not None,
+                "varlen_k": end_to_end and problem.seqlens_k is not None,
+                "seqused_k": problem.seqlens_k is not None and not end_to_end,
+                "paged": problem.page_size is not None,
                 "lse": lse,
                 "sink": bool(problem.sink),
                 "descale": descale,

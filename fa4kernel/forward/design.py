@@ -17,8 +17,9 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     As :meth:`fa4sim.specs.Design.for_problem`, but for three things. A batch of variable length
     always gets one CTA for a tile. A CTA that has one tile does not guard the memory that O
     shares with Q against the next tile's Q. Of FP8, head dims are padded to multiples of 32, which
-    its MMAs take at a time; and small ones with a mask get more registers for softmax, so that none
-    is spilled.
+    its MMAs take at a time. And registers are dealt out so that none is spilled: of FP8 to the
+    softmax of small head dims with a mask; where threads copy K and V, to the correction of head
+    dims above 80.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -27,15 +28,14 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     >>> design_for(Problem(seqlens_q=(100, 30)), B200).scheduler
     'single_tile_varlen'
     """
-    if problem.page_size is not None:
-        raise ValueError(
-            f"page_size={problem.page_size}: our kernel reads no pages yet; leave page_size out"
-        )
     own: dict[str, Any] = {"one_m_block": False}
     if problem.seqlens_q is not None:
         own["scheduler"] = "single_tile_varlen"
     if problem.dtype in FP8:
         own |= _fp8(problem, changes)
+    how = Design.for_problem(problem, machine, **{**own, **changes})
+    if how.kv_load == "cp_async" and how.head_dim_padded > 80:
+        own["registers_correction"] = 80
     return Design.for_problem(problem, machine, **{**own, **changes})
 
 

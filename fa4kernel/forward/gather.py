@@ -102,16 +102,20 @@ def copy(
     lane, group = team.thread % team.per_row, team.thread // team.per_row
     width = swizzle_bytes(row_bytes, 1)
     place = _places(team, target, width)
+    last = row_bytes // PIECE - team.per_row  # of the pieces that lane 0 copies
+    padding = Int32(PIECE)
+    if row_bytes > there:
+        padding = cutlass.select_(last + lane < there // PIECE, padding, Int32(0))
     for nth in range(TILE // team.groups):
+        row = nth * team.groups
         source = team.handed_around(addresses, nth) + Int64(lane * PIECE)
-        size = cutlass.select_(nth * team.groups + group < present, Int32(PIECE), Int32(0))
-        for piece in range(0, row_bytes // PIECE, team.per_row):
-            taken = size
-            if (piece + team.per_row) * PIECE > there:  # some columns are padding
-                taken = cutlass.select_(piece + lane < there // PIECE, size, Int32(0))
+        pieces = []
+        for piece in range(0, last + 1, team.per_row):
             slab, within = divmod(piece * PIECE, width)
-            offset = slab * TILE * width + nth * team.groups * width
-            _start(place(nth, within), offset, source, piece * PIECE, taken)
+            offset = slab * TILE * width + row * width
+            size = "padded" if row_bytes > there and piece == last else "size"
+            pieces.append((place(nth, within), offset, piece * PIECE, size))
+        _start(pieces, source, present - group, row, padding)
 
 
 def _places(team: Team, target: Any, width: int) -> Callable[[int, int], Any]:
@@ -135,9 +139,28 @@ def _places(team: Team, target: Any, width: int) -> Callable[[int, int], Any]:
     return place
 
 
-def _start(to: Any, offset: int, source: Any, ahead: int, size: Any) -> None:
-    """Copy 16 bytes, `size` of them from global memory and the others zeros."""
+def _start(pieces: list[Any], source: Any, present: Any, row: int, padding: Any) -> None:
+    """Start the copies of this thread's pieces of a row.
+
+    Whether the row is there is asked here, for every row again: the compiler would ask once for K,
+    V and Q, and run out of registers to keep the answers in.
+
+    Args:
+        pieces: of each its place in shared memory, how far from there, how far from `source`, and
+            what it takes of global memory: "size", or "padded" if columns may be missing.
+        source: where the first begins in global memory.
+        present: rows from this one on are not there.
+        row: the row's number.
+        padding: bytes of the padded piece that there are.
+    """
+    copies = " ".join(
+        f"cp.async.cg.shared.global [{{$r{number + 3}}}+{offset}], [{{$r0}}+{ahead}], {PIECE}, "
+        f"{size};"
+        for number, (_, offset, ahead, size) in enumerate(pieces)
+    )
     cute.arch.inline_ptx(
-        f"cp.async.cg.shared.global [{{$r0}}+{offset}], [{{$r1}}+{ahead}], {PIECE}, {{$r2}};",
-        read_only_args=[to, source, size],
+        "{.reg .pred there; .reg .b32 size, padded; "
+        f"setp.lt.s32 there, {row}, {{$r1}}; selp.b32 size, {PIECE}, 0, there; "
+        f"and.b32 padded, size, {{$r2}}; {copies}}}",
+        read_only_args=[source, present, padding, *(place for place, *_ in pieces)],
     )

@@ -38,7 +38,7 @@ def to_global(
 ) -> None:
     """A tile of O, 16 bytes a thread and turn, neighbours side by side; rows beyond Sq are not."""
     per_row = cute.size(a.out) // VECTOR
-    for turn in cutlass.range_constexpr(per_row):
+    for turn in cutlass.range(per_row, unroll=1):  # unrolled, its addresses take all registers
         piece = turn * TILE + thread
         row, column = piece // per_row, piece % per_row
         if (first_row + row) // cfg.ratio < tile.seqlen_q:

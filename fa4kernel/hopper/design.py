@@ -23,6 +23,8 @@ def config_for(problem: Problem, **changes: Any) -> Config:
     """
     for what, wrong in (
         ("seqlens_q", problem.seqlens_q is not None),
+        ("seqlens_k", problem.seqlens_k is not None),
+        ("page_size", problem.page_size is not None),
         ("sink", problem.sink),
         ("softcap", problem.softcap),
     ):

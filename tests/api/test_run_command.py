@@ -9,6 +9,7 @@ pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[k
 
 from fa4kernel import api
 from fa4kernel.cli import run as command
+from fa4kernel.cli.pages import with_traps
 from fa4kernel.emulator import DeadlockError, Emulation
 from fa4kernel.emulator.checks.hazard import Hazard, Party
 from fa4sim.cli.check import random_inputs
@@ -168,3 +169,29 @@ def test_a_gpu_that_is_not_there_is_bad_input(fa4kernel, monkeypatch):
     monkeypatch.setattr("fa4kernel.gpu.missing", lambda: "PyTorch finds no CUDA GPU")
     outcome = fa4kernel("run", "--heads", 1, "--seqlen-q", 100, "--backend", "gpu")
     assert outcome.code == 2 and "backend='gpu', but PyTorch finds no CUDA GPU" in outcome.err
+
+
+def test_pages_of_a_run_have_traps_where_no_sequence_has_a_key(fa4kernel):
+    outcome = fa4kernel(
+        "run", "--heads", 4, "--kv-heads", 2, "--batch", 2, "--seqlen-q", 1, "--seqlen-k", 300,
+        "--page-size", 16, "--head-dim", 64, "--backend", "emulator", "--json",
+    )  # fmt: skip
+    assert outcome.code == 0 and outcome.json["ok"] is True
+    assert outcome.json["problem"]["page_size"] == 16
+    assert outcome.json["design"]["kv_load"] == "cp_async"
+
+
+@pytest.mark.parametrize("size, left", [(16, np.nan), (128, 300.0)])
+def test_what_lies_in_pages_beside_the_keys(size, left):
+    problem = Problem(batch=2, seqlen_q=1, seqlens_k=(size + 1, 0), page_size=size)
+    inputs = random_inputs(problem, 0)
+    given = with_traps(problem, inputs)
+    first, last = given["page_table"][0, :2]
+    assert (given["page_table"][1] == -1).all()
+    assert given["seqused_k"].tolist() == [size + 1, 0]
+    for name in ("k", "v"):
+        pages, before = given[name], getattr(inputs, name)
+        assert (pages[first] == before[first]).all() and (pages[last, 0] == before[last, 0]).all()
+        np.testing.assert_array_equal(pages[last, 1:], left)
+        others = np.delete(pages, [first, last], axis=0)
+        assert len(others) and np.isnan(others).all()

@@ -8,67 +8,9 @@ the kernel's configuration has each of its values in some case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
-
-from fa4kernel.forward.config import Config
-from fa4kernel.forward.design import design_for
-from fa4sim.specs import B200, Design, Machine, Problem
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem to run.
-
-    Attributes:
-        name: for the test's report.
-        problem: what is computed.
-        design: fields of the design that differ from the kernel's choice.
-        sms: multiprocessors of the imagined GPU: few make CTAs work on several tiles.
-        rising: scores grow towards the first keys, which are processed last.
-        descale: FP8 values have factors, of any magnitude.
-    """
-
-    name: str
-    problem: Problem
-    design: dict[str, Any] = field(default_factory=dict)
-    sms: int = 148
-    rising: bool = False
-    descale: bool = False
-
-    @property
-    def machine(self) -> Machine:
-        """The GPU that is imagined."""
-        return replace(B200, sms=self.sms)
-
-    @property
-    def chosen(self) -> Design:
-        """The whole design."""
-        return design_for(self.problem, self.machine, **self.design)
-
-    @property
-    def config(self) -> Config:
-        """What is compiled."""
-        return Config.of(self.problem, self.chosen, descale=self.descale)
-
-
-def _case(
-    name: str,
-    q: int | tuple[int, ...],
-    k: int | tuple[int, ...],
-    *,
-    design: dict[str, Any] | None = None,
-    sms: int = 148,
-    rising: bool = False,
-    descale: bool = False,
-    **problem: Any,
-) -> Case:
-    """A case with these lengths; several make a batch of variable length."""
-    lengths: dict[str, Any] = {"seqlen_q": q, "seqlen_k": k}
-    if isinstance(q, tuple):
-        lengths = {"seqlens_q": q, "seqlens_k": k}
-    return Case(name, Problem(**lengths, **problem), design or {}, sms, rising, descale)
-
+from tests.forward.case import Case as Case
+from tests.forward.case import case as _case
+from tests.forward.cases_paged import PAGED
 
 _ONE = {"cta_group": 1}
 _D192 = {"head_dim": 192, "head_dim_v": 128}
@@ -266,6 +208,7 @@ GROUPS = {
     "variable": VARIABLE,
     "options": OPTIONS,
     "fp8": FP8,
+    "paged": PAGED,
 }
 ALL = tuple(case for group in GROUPS.values() for case in group)
 

@@ -20,7 +20,7 @@ from fa4sim.numerics import from_bits16
 from tests.forward.cases import Case
 from tests.forward.running import draw
 
-_OPTIONAL = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"))
+_OPTIONAL = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k", "seqused_k", "page_table"))
 
 
 @dataclass(frozen=True)

@@ -44,21 +44,32 @@ class Outcome:
 
 def draw(case: Case, seed: int) -> Inputs:
     """The values of a case, of its dtype. The first head's sink is -inf."""
-    inputs = random_inputs(case.problem, seed)
-    q, k = inputs.q, inputs.k
+    problem = case.problem
+    inputs = random_inputs(problem, seed)
+    q, k, table = inputs.q, inputs.k, inputs.page_table
+    if table is not None:
+        table[:, : case.prefix] = table[:1, : case.prefix]
     if case.rising:
         # Towards the first keys scores gain up to 20: more than the 8 (in log2) let pass.
-        position = np.linspace(20, 0, k.shape[1], dtype=np.float32)
-        q[..., 0], k[..., 0] = 4, position[:, None] / 4 * case.problem.head_dim**0.5
-        q, k = (round_to(x, case.problem.dtype) for x in (q, k))
+        assert problem.seqlen_k is not None
+        rising = np.linspace(20, 0, problem.seqlen_k, dtype=np.float32) / 4 * problem.head_dim**0.5
+        q[..., 0] = 4
+        if table is None:
+            k[..., 0] = rising[:, None]
+        else:
+            for pages, length in zip(table, problem.seqlens_k or (), strict=True):
+                key = np.arange(length)
+                places = pages[key // k.shape[1]], key % k.shape[1]
+                k[(*places, slice(None), 0)] = rising[:length, None]
+        q, k = (round_to(x, problem.dtype) for x in (q, k))
     if inputs.sink is not None:
         inputs.sink[0] = -np.inf
     factors = None
     if case.descale:  # of magnitudes as different as those of real activations
-        shape = 3, case.problem.batch, case.problem.kv_heads
+        shape = 3, problem.batch, problem.kv_heads
         drawn = np.random.default_rng([seed, *shape]).uniform(-4, 4, shape)
         factors = np.exp2(drawn).astype(np.float32)
-    return Inputs(q, k, inputs.v, inputs.sink, descales=factors)
+    return Inputs(q, k, inputs.v, inputs.sink, table, factors)
 
 
 def run(case: Case, seed: int = 0, **options: Any) -> Outcome:

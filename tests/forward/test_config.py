@@ -32,6 +32,10 @@ MOST_SHARED_BYTES = 232448
         ),
         ({"q_load": "threads"}, "q_load='threads': the forward kernel knows tma, cp_async"),
         ({"kv_load": "cp_async"}, "kv_load='cp_async' without pages"),
+        (
+            {"kv_load": "cp_async", "paged": True, "cta_group": 2},
+            "kv_load='cp_async' with cta_group=2",
+        ),
     ],
 )
 def test_refusals_quote_the_value(fields, quoted):

@@ -59,6 +59,21 @@ def test_probabilities_that_would_saturate_are_refused():
         design_for(Problem(dtype="e4m3"), B200, rescale_threshold=4)
 
 
+@pytest.mark.parametrize(
+    "page_size, how, registers",
+    [(16, "cp_async", (184, 80, 64)), (128, "tma", (192, 80, 48)), (None, "tma", (192, 80, 48))],
+)
+def test_threads_copy_pages_that_are_no_block(page_size, how, registers):
+    problem = Problem(seqlen_q=512, seqlens_k=(700, 300), page_size=page_size)
+    design = design_for(problem, B200, cta_group=1)
+    assert design.kv_load == how
+    own = design.registers_softmax, design.registers_correction, design.registers_other
+    assert own == registers
+    assert (
+        design_for(problem, B200, cta_group=1, registers_correction=72).registers_correction == 72
+    )
+
+
 def test_changes_win():
     design = design_for(Problem(seqlen_q=2048), B200, cta_group=1, scheduler="single_tile")
     assert (design.cta_group, design.scheduler) == (1, "single_tile")
@@ -74,6 +89,9 @@ def test_the_matrix_has_every_value_of_every_choice():
         "q_stages": {1, 2},
         "cta_group": {1, 2},
         "q_load": {"tma", "cp_async"},
+        "kv_load": {"tma", "cp_async"},
+        "paged": {False, True},
+        "seqused_k": {False, True},
         "epilogue": {"tma", "correction"},
         "scheduler": {"single_tile", "static_persistent", "lpt", "single_tile_varlen"},
         "pack_gqa": {False, True},
@@ -81,7 +99,7 @@ def test_the_matrix_has_every_value_of_every_choice():
         "uneven_kv_ring": {False, True},
         "overlap_o_q": {False, True},
         "p_first_columns": {32, 64, 96, 128},
-        "group": {1, 2, 3, 4, 5, 7, 8, 12, 128},
+        "group": {1, 2, 3, 4, 5, 7, 8, 12, 16, 128},
     }.items():
         assert {getattr(cfg, name) for cfg in configs} >= values, name
     assert {(cfg.window_left, cfg.window_right) for cfg in configs} == {

@@ -18,20 +18,31 @@ def plan_of(case: Case) -> Plan:
     """The numbers of a case's launch."""
     problem = case.problem
     assert problem.seqlen_k is not None and problem.kv_heads is not None
+    cfg = case.config
     starts = [
-        None if lengths is None else np.cumsum([0, *lengths]).astype(np.int32)
-        for lengths in (problem.seqlens_q, problem.seqlens_k)
-    ]
+        np.cumsum([0, *lengths]).astype(np.int32) if lengths and there else None
+        for lengths, there in (
+            (problem.seqlens_q, cfg.varlen_q), (problem.seqlens_k, cfg.varlen_k)
+        )
+    ]  # fmt: skip
     q, k = (problem.batch, problem.seqlen_q), (problem.batch, problem.seqlen_k)
     if starts[0] is not None:
-        q, k = (int(starts[0][-1]),), (int(starts[1][-1]),)
+        q = (int(starts[0][-1]),)
+    if starts[1] is not None:
+        k = (int(starts[1][-1]),)
+    table = None
+    if problem.page_size is not None:
+        k = (9, problem.page_size)
+        table = np.zeros((problem.batch, -(-problem.seqlen_k // problem.page_size)), np.int32)
     return Plan.of(
-        case.config,
+        cfg,
         (*q, problem.heads, problem.head_dim),
         (*k, problem.kv_heads, problem.head_dim),
         (*k, problem.kv_heads, problem.dim_v),
         *starts,
         problem.window or (None, None),
+        np.array(problem.seqlens_k, np.int32) if cfg.seqused_k else None,
+        table,
     )
 
 
@@ -108,6 +119,30 @@ def test_threads_that_store_o_get_the_array_itself():
     arrays = arrays_of(cfg)
     made = launch(cfg, arrays, softmax_scale=1.0)
     assert made.arguments[6] is arrays.o and made.arguments[7] is arrays.lse
+
+
+def test_what_threads_copy_and_how_pages_are_found_is_handed_over_as_arrays():
+    cfg = Config(
+        group=2, pack_gqa=True, kv_load="cp_async", q_load="cp_async", epilogue="correction",
+        paged=True, seqused_k=True,
+    )  # fmt: skip
+    pages = np.zeros((7, 16, 2, 128), np.uint16)
+    used, table = np.array([30, 5], np.int32), np.zeros((2, 4), np.int32)
+    arrays = replace(arrays_of(cfg), k=pages, v=pages, seqused_k=used, page_table=table)
+    made = launch(cfg, arrays, softmax_scale=1.0)
+    assert made.arguments[0] is arrays.q and made.arguments[1] is arrays.k
+    assert made.arguments[2] is arrays.v and made.arguments[3] is arrays.o
+    assert [int(each) for each in made.arguments[5:14]] == [300, 64, 2, 2, 3, 0, 0, 2048, 300]
+    assert made.arguments[15] is used and made.arguments[16] is table
+    assert [int(each) for each in made.arguments[17:]] == [4, 16]
+
+
+def test_boxes_of_pages_that_are_blocks():
+    cfg = Config(paged=True)
+    pages = np.zeros((7, 128, 4, 128), np.uint16)
+    arrays = replace(arrays_of(cfg), k=pages, v=pages, page_table=np.zeros((2, 3), np.int32))
+    k = launch(cfg, arrays, softmax_scale=1.0).arguments[2]
+    assert (k.dims, k.box) == ((128, 128, 4, 7), (64, 128, 1, 1))
 
 
 def test_what_is_not_given_is_left_out():

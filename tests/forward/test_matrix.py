@@ -9,22 +9,33 @@ pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[k
 from tests.forward import cases
 from tests.forward.running import run, same_under
 
-#: In the fast tests: a pair over several tiles, the uneven ring, tiles whose rows see no key.
-FAST = ("pair-WTR", "single-d192-uneven-ring-WT", "causal-no-key-in-sight")
+#: In the fast tests: a pair over several tiles, the uneven ring, rows that see no key, pages.
+FAST = (
+    "pair-WTR", "single-d192-uneven-ring-WT", "causal-no-key-in-sight", "page-8-shared-prefix-d64",
+)  # fmt: skip
 CASES = [
     pytest.param(case, id=f"{group}-{case.name}")
     for group, members in cases.GROUPS.items()
     for case in members
-    if group != "fp8"
+    if group not in ("fp8", "paged")
 ]
-FP8 = [pytest.param(case, id=f"fp8-{case.name}") for case in cases.FP8]
+FP8, PAGED = (
+    [pytest.param(case, id=f"{group}-{case.name}") for case in cases.GROUPS[group]]
+    for group in ("fp8", "paged")
+)
 #: A random order, and orders that hold back or hurry who is waited for most.
 SCHEDULES = (1, "delay tma", "hurry tensor", "delay warp 8", "hurry warp 14", "delay tensor seed 3")
 ORDERS = (
     "pair-WTR", "single-WTR", "causal-WR", "single-d192-uneven-ring-WT", "pair-d192-WT",
     "causal-d192-persistent-WT", "window-both-R", "packed-4-causal", "odd-3", "varlen",
     "varlen-empty", "one-tile-T", "stored-by-correction-d192-T", "sink-causal", "two-slots-T",
-    "p-in-one-part", "d64-window", "packed-8-causal",
+    "p-in-one-part", "d64-window", "packed-8-causal", "odd-5-WT", "odd-7-one-row-T",
+)  # fmt: skip
+#: Of paged problems: orders in which copies by threads come last or first, too.
+PAGED_SCHEDULES = (*SCHEDULES, "delay cp_async", "hurry cp_async", "delay warp 15", "delay warp 5")
+PAGED_ORDERS = (
+    "page-1-decode-T", "page-16-WTR", "page-8-varlen", "page-128-T", "page-32-odd-3",
+    "page-16-d192-uneven-ring-WT", "page-64-odd-7-one-row-T", "page-128-pair-WT", "page-16-one-key",
 )  # fmt: skip
 
 
@@ -49,6 +60,20 @@ def test_output_is_as_near_to_float64_as_pytorchs(case, seed):
 @pytest.mark.parametrize("case", FP8)
 def test_output_of_fp8_is_as_near_to_float64_as_rounded_probabilities(case, seed):
     assert run(case, seed).problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("case", PAGED)
+def test_output_from_pages_is_as_near_to_float64_as_the_others(case, seed):
+    assert run(case, seed).problems() == []
+
+
+@pytest.mark.slow
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", PAGED_ORDERS)
+def test_output_from_pages_does_not_depend_on_the_schedule(name, seed):
+    assert same_under(cases.named(name, "paged"), seed, PAGED_SCHEDULES) == []
 
 
 def test_output_is_the_same_in_a_random_order(seed):
