@@ -19,6 +19,7 @@ PAGE = "docs/validation/b200.md"
         "fa4sim validate",
         "fa4sim validate --no-sensitivity --json",
         "fa4sim validate --write                          renew docs/validation/b200.md",
+        "fa4sim validate --inference --write              renew docs/validation/inference.md",
     )
 )
 @click.option(
@@ -27,9 +28,16 @@ PAGE = "docs/validation/b200.md"
     show_default=True,
     help="Also vary each fitted or assumed constant over its range (most of the time).",
 )
-@click.option("--write", is_flag=True, help=f"Write the page {PAGE} too, in this repository.")
+@click.option(
+    "--inference",
+    is_flag=True,
+    help="FP8, decode steps and split keys instead: published figures and ratios beside ours.",
+)
+@click.option(
+    "--write", is_flag=True, help="Write the page in docs/validation too, in this repository."
+)
 @options.json_option()
-def validate(as_json: bool, sensitivity: bool, write: bool) -> None:
+def validate(as_json: bool, sensitivity: bool, write: bool, inference: bool) -> None:
     """Simulate the published B200 rows and print the errors.
 
     Published and simulated throughput, which rows were used to fit constants, mean and worst
@@ -37,6 +45,9 @@ def validate(as_json: bool, sensitivity: bool, write: bool) -> None:
     FlashAttention-4 buys. About a minute on two cores.
     """
     validation = _load()
+    if inference:
+        _inference(validation, as_json, write)
+        return
     with Steps("simulating the published rows") as steps, refusals():
         result = validation.run_validation(progress=steps, sensitivity=sensitivity)
     facts = dict(result.to_dict())
@@ -52,6 +63,19 @@ def validate(as_json: bool, sensitivity: bool, write: bool) -> None:
         raise CheckFailed("the errors are larger than what is wanted", facts)
     if as_json:
         print_json(facts)
+
+
+def _inference(validation: Any, as_json: bool, write: bool) -> None:
+    """The page on inference: no figure of it decides anything, so there is nothing to fail."""
+    with Steps("simulating calls of inference") as steps, refusals():
+        result = validation.run_inference(progress=steps)
+        written = validation.write_inference_page(result) if write else None
+    if as_json:
+        print_json({**result.to_dict(), **({"file": str(written)} if written else {})})
+        return
+    say(validation.inference_page(result, written=False))
+    if written:
+        say(f"wrote {written}")
 
 
 def _load() -> Any:

@@ -5,10 +5,13 @@
 ['full 4k', 'full 16k', 'causal 4k']
 
 :func:`run_validation` simulates them all and compares; :func:`write_page` writes what came out
-into ``docs/validation/b200.md``.
+into ``docs/validation/b200.md``. :func:`run_inference` and :func:`write_inference_page` do the same
+for FP8, decode steps and split keys.
 """
 
 from fa4sim.validation.errors import Errors, errors_of, relative_error
+from fa4sim.validation.inference import Inference, run_inference
+from fa4sim.validation.inference_page import inference_page, write_inference_page
 from fa4sim.validation.page import page, write_page
 from fa4sim.validation.published import Group, Row, other_shapes, validated_rows
 from fa4sim.validation.validation import Line, Validation, run_validation
@@ -16,14 +19,18 @@ from fa4sim.validation.validation import Line, Validation, run_validation
 __all__ = [
     "Errors",
     "Group",
+    "Inference",
     "Line",
     "Row",
     "Validation",
     "errors_of",
+    "inference_page",
     "other_shapes",
     "page",
     "relative_error",
+    "run_inference",
     "run_validation",
     "validated_rows",
+    "write_inference_page",
     "write_page",
 ]

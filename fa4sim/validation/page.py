@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from fa4sim.validation.errors import (
     relative_error,
 )
 from fa4sim.validation.ideas import ROWS as IDEA_ROWS
+from fa4sim.validation.markdown import number, signed, table, write_whole
 from fa4sim.validation.published import Group, conditions, pipe_use, source
 from fa4sim.validation.sensitivity import ROWS as VARIED_ROWS
 from fa4sim.validation.sensitivity import UNUSED, open_constants
@@ -33,21 +33,7 @@ def write_page(result: Validation, root: Path | None = None) -> Path:
     Returns its path. Raises ``ValueError`` if there is no such repository: an installed package
     has no docs.
     """
-    root = Path(fa4sim.__file__).resolve().parents[1] if root is None else root
-    if not (root / "pyproject.toml").is_file():
-        raise ValueError(
-            f"{root} is not a copy of the fa4sim repository; run this from a clone, or print the "
-            "page without writing it"
-        )
-    path = root / PAGE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        beside.write_text(page(result), encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return path
+    return write_whole(PAGE, page(result), root)
 
 
 def page(result: Validation, written: bool = True) -> str:
@@ -93,18 +79,18 @@ def _rows(result: Validation) -> str:
             line.row.name,
             f"{line.row.published:,.0f}",
             f"{line.simulated:,.0f}",
-            _signed(line.error),
+            signed(line.error),
             "fitted" if line.row.fitted else "",
         ]
         for line in result.lines
     ]
-    table = _table(["row", "published", "simulated", "error", ""], rows, ["row", ""])
+    rows_table = table(["row", "published", "simulated", "error", ""], rows, ["row", ""])
     return f"""## Rows
 
 {source()}: {conditions()}. TFLOP/s; causal rows count half the work. Each row runs the design \
 that the kernel itself chooses for it.
 
-{table}"""
+{rows_table}"""
 
 
 def _null_models(result: Validation) -> str:
@@ -114,11 +100,8 @@ def _null_models(result: Validation) -> str:
     detail = [
         [
             line.row.name + (" (fitted)" if line.row.fitted else ""),
-            _signed(line.error),
-            *(
-                _signed(relative_error(line.null_models[name], line.row.published))
-                for name in names
-            ),
+            signed(line.error),
+            *(signed(relative_error(line.null_models[name], line.row.published)) for name in names),
         ]
         for line in result.lines
     ]
@@ -131,9 +114,9 @@ query (which tells full from causal rows), through the three. *Per block + per t
 simulator's own (with as many tokens in all, every row has as many tiles, so a third constant \
 could not be told from the second).
 
-{_table(["model", "mean error", "worst"], rows, ["model"])}
+{table(["model", "mean error", "worst"], rows, ["model"])}
 
-{_table(["row", "simulator", *names], detail, ["row"])}"""
+{table(["row", "simulator", *names], detail, ["row"])}"""
 
 
 def _shapes(result: Validation) -> str:
@@ -144,7 +127,7 @@ Published throughput of other head dims, masks, dtypes and machines. No constant
 any of them. Reports differ by up to 20 % between versions of the compiler and of the kernel; \
 where a report shows two software states, *published* is the faster of them in each row and \
 *slower* the other.""",
-        _table(
+        table(
             ["shapes", "rows", "mean error", "worst"],
             [
                 [group.name, str(len(group.rows)), *_errors(_group_errors(group, figures))]
@@ -164,11 +147,11 @@ where a report shows two software states, *published* is the faster of them in e
                     "" if row.slower is None else f"{row.slower:,.0f}",
                     f"{row.published:,.0f}",
                     f"{simulated:,.0f}",
-                    _signed(relative_error(simulated, row.published)),
+                    signed(relative_error(simulated, row.published)),
                 ]
             )
     heads = ["shapes", "row", "GHz", "slower", "published", "simulated", "error"]
-    parts.append(_table(heads, rows, ["shapes", "row"]))
+    parts.append(table(heads, rows, ["shapes", "row"]))
     sources = sorted({f"{group.source} (clock: {group.clock})" for group, _ in result.shapes})
     parts.append("Sources: " + "; ".join(sources) + ".")
     return "\n\n".join(parts)
@@ -179,7 +162,7 @@ def _ideas(result: Validation) -> str:
         [
             worth.idea.name,
             worth.idea.instead,
-            *(_signed(worth.gains[row]) if row in worth.gains else "" for row in IDEA_ROWS),
+            *(signed(worth.gains[row]) if row in worth.gains else "" for row in IDEA_ROWS),
             worth.published,
         ]
         for worth in result.ideas
@@ -190,7 +173,7 @@ def _ideas(result: Validation) -> str:
 How much faster the kernel's own design is than the same design with one idea taken away, \
 constants unchanged. Empty: the kernel doesn't use the idea there.
 
-{_table(heads, rows, ["idea", "instead", "published"])}"""
+{table(heads, rows, ["idea", "instead", "published"])}"""
 
 
 def _pipes(result: Validation) -> str:
@@ -212,7 +195,7 @@ Tensor pipe and MUFU as a profiler saw them, beside the simulation of full 16k, 
 fitted interference and with none. {pipe_use()[0]}. What follows from this is in \
 [deviations.md](deviations.md).
 
-{_table(heads, rows, ["machine"])}"""
+{table(heads, rows, ["machine"])}"""
 
 
 def _readings(result: Validation) -> str:
@@ -220,7 +203,7 @@ def _readings(result: Validation) -> str:
         return ""
     names = list(next(iter(result.readings.values())))
     rows = [
-        [reading, *(_signed(errors[name]) for name in names)]
+        [reading, *(signed(errors[name]) for name in names)]
         for reading, errors in result.readings.items()
     ]
     nearest = max(
@@ -233,7 +216,7 @@ Interference switched off and something else put in its place, sized in round nu
 columns with the clocks of their own reports unless the reading sets it. \
 [deviations.md](deviations.md) weighs them.
 
-{_table(["instead of interference", *names], rows, ["instead of interference"])}"""
+{table(["instead of interference", *names], rows, ["instead of interference"])}"""
 
 
 _WAYS = ("profiled", "simulated", "without interference")
@@ -246,9 +229,9 @@ def _sensitivity(result: Validation) -> str:
         [
             f"`{effect.constant}`",
             effect.origin.kind,
-            _number(effect.chosen),
-            _number(effect.value),
-            *(_signed(effect.changes[row]) for row in VARIED_ROWS),
+            number(effect.chosen),
+            number(effect.value),
+            *(signed(effect.changes[row]) for row in VARIED_ROWS),
             _size(effect.mean_error),
         ]
         for effect in result.effects
@@ -262,7 +245,7 @@ as chosen, and the mean error of these four rows then. Changes of about 1 % eith
 a constant shifts the rhythm in which the two softmaxes and the tensor pipe meet, and rhythms come \
 in steps, so that a slower unit can give a slightly faster whole. Not varied: {unused}.
 
-{_table(heads, rows, ["constant", "kind"])}"""
+{table(heads, rows, ["constant", "kind"])}"""
 
 
 def _constants(result: Validation) -> str:
@@ -280,8 +263,8 @@ def _constants(result: Validation) -> str:
             [
                 f"`{name}`",
                 origin.kind,
-                _number(getattr(machine, name)),
-                f"{_number(low)} to {_number(high)}",
+                number(getattr(machine, name)),
+                f"{number(low)} to {number(high)}",
                 origin.source,
             ]
         )
@@ -290,7 +273,7 @@ def _constants(result: Validation) -> str:
 {result.machine.name} has {", ".join(counts)} constants; `fa4sim machines` lists all with their \
 sources. Those that are neither published nor measured:
 
-{_table(["constant", "kind", "value", "range", "reason"], rows, ["constant", "kind", "reason"])}"""
+{table(["constant", "kind", "value", "range", "reason"], rows, ["constant", "kind", "reason"])}"""
 
 
 def _group_errors(group: Group, figures: Sequence[float]) -> Errors:
@@ -305,17 +288,3 @@ def _errors(errors: Errors) -> list[str]:
 
 def _size(fraction: float) -> str:
     return f"{fraction:.1%}".replace("%", " %")
-
-
-def _signed(fraction: float) -> str:
-    return f"{fraction:+.1%}".replace("%", " %").replace("-", "−")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}" if abs(value) < 1e7 else f"{value:.3g}"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str]) -> str:
-    """A Markdown table; the columns headed by one of ``words`` are left-aligned."""
-    rule = ["---" if head in words else "---:" for head in heads]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *rows))

@@ -15,7 +15,12 @@ from fa4sim.validation.throughput import Job, Key, Outcome
 ROWS = ("full 1k", "full 16k", "causal 1k", "causal 8k")
 
 #: Constants that only other designs use, and which ones.
-UNUSED = {"clc_fetch_cycles": "the dynamic scheduler, which the kernel chooses for none of them"}
+UNUSED = {
+    "clc_fetch_cycles": "the dynamic scheduler, which the kernel chooses for none of them",
+    "cp_async_latency_cycles": "copies row by row, which pages and split keys need",
+    "hbm_fetch_bytes": "pages smaller than a block",
+    "dependent_launch_seconds": "a combine kernel that is launched as dependent",
+}
 
 
 @dataclass(frozen=True)

@@ -64,3 +64,22 @@ def test_errors_beyond_what_is_wanted_fail_with_code_1(fa4sim, validation):
     outcome = fa4sim("validate", "--json")
     assert outcome.code == 1
     assert outcome.json["ok"] is False and outcome.json["error"]
+
+
+def test_the_page_on_inference_is_another(fa4sim, validation):
+    def run_inference(progress=None):
+        progress(1, 1)
+        return validation.answer
+
+    def write_inference_page(result):
+        validation.written.append(("inference", result))
+        return "docs/validation/inference.md"
+
+    validation.run_inference, validation.write_inference_page = run_inference, write_inference_page
+    validation.inference_page = lambda result, written: "| headline | simulated |\n"
+    outcome = fa4sim("validate", "--inference", "--write")
+    assert outcome.code == 0 and "headline" in outcome.out
+    assert "docs/validation/inference.md" in outcome.out
+    assert validation.written == [("inference", validation.answer)] and validation.calls == []
+    facts = fa4sim("validate", "--inference", "--json").json
+    assert facts["rows"] and "file" not in facts

@@ -31,6 +31,7 @@ def test_the_notebooks_are_there() -> None:
         "08",
         "09",
         "10",
+        "14",
         "15",
     ]
 
