@@ -10,7 +10,7 @@ from tests.packaging.project import ROOT, modules
 from tests.speed import cpu_seconds
 
 # Parts that may need an extra; everything else of fa4sim is the core.
-EXTRA_OF = {"cli": "fa4sim[cli]", "views": "fa4sim[viz]"}
+EXTRA_OF = {"cli": "fa4sim[cli]", "views": "fa4sim[viz]", "poster": "fa4sim[viz]"}
 
 IMPORT_BLOCKED = """
 import importlib, json, sys
