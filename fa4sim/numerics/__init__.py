@@ -14,7 +14,9 @@ module          idea
 ``exp2``        2**x by polynomial, and which columns use it
 ``mma``         the two matrix products, in k-steps of 16 or 32
 ``steps``       one function per operation of a softmax step
-``blockwise``   the loop over key blocks that puts them together
+``tile``        the loop over key blocks that puts them together
+``options``     what is fixed before a call sees values
+``blockwise``   all tiles of a call, whole or split
 ``rescale``     what the rescale threshold saves, measured
 ``splits``      which key blocks each split gets, and how many splits there are
 ``combining``   from the partial results of splits to that of the whole
@@ -26,7 +28,7 @@ Imports NumPy and nothing else. ``inputs`` states the array layouts.
 """
 
 from fa4sim.numerics.attention import attention_float64
-from fa4sim.numerics.blockwise import RescaleStats, attention_blockwise
+from fa4sim.numerics.blockwise import attention_blockwise, attention_partials
 from fa4sim.numerics.combining import combine, combine_float64
 from fa4sim.numerics.exp2 import (
     COEFFICIENTS,
@@ -48,7 +50,7 @@ from fa4sim.numerics.formats import (
     to_bits8,
     to_bits16,
 )
-from fa4sim.numerics.inputs import Sizes, check_inputs
+from fa4sim.numerics.inputs import Descales, Sizes, check_descales, check_inputs
 from fa4sim.numerics.masks import (
     BlockStep,
     block_range,
@@ -94,6 +96,7 @@ from fa4sim.numerics.steps import (
     scale_subtract,
     score_mod_softcap,
 )
+from fa4sim.numerics.tile import RescaleStats
 
 __all__ = [
     "COEFFICIENTS",
@@ -106,6 +109,7 @@ __all__ = [
     "LARGEST",
     "MOST_SPLITS",
     "BlockStep",
+    "Descales",
     "ErrorRow",
     "RescaleRow",
     "RescaleStats",
@@ -113,8 +117,10 @@ __all__ = [
     "apply_mask",
     "attention_blockwise",
     "attention_float64",
+    "attention_partials",
     "block_range",
     "block_steps",
+    "check_descales",
     "check_inputs",
     "check_page_table",
     "choose_num_splits",

@@ -13,6 +13,7 @@ lse         (batch, heads, seqlen_q)                    natural log
 sink        (heads,)                                    one logit per query head
 seqlens_q   (batch,) whole numbers                      rows beyond are padding
 seqlens_k   (batch,) whole numbers                      keys beyond are padding
+descales    (batch, kv_heads) float32                   of 8-bit q, k and v
 ==========  ==========================================  =======
 
 Query head h reads key head h // ratio, where ratio = heads // kv_heads.
@@ -28,6 +29,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fa4sim.numerics.formats import FP8_DTYPES, Float32Array, check_float32
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -138,3 +141,62 @@ def _lengths(name: str, lengths: Sequence[int] | None, batch: int, padded: int) 
             f"{name}={checked} must be {batch} lengths between 0 and the padded length {padded}"
         )
     return checked
+
+
+@dataclass(frozen=True)
+class Descales:
+    """Descales of a checked problem, float32 arrays (batch, kv_heads); 1 where none was given."""
+
+    q: Float32Array
+    k: Float32Array
+    v: Float32Array
+
+
+def check_descales(
+    q_descale: Float32Array | None,
+    k_descale: Float32Array | None,
+    v_descale: Float32Array | None,
+    sizes: Sizes,
+    dtype: str,
+) -> Descales:
+    """Check the descales of 8-bit inputs: what q, k and v were divided by, per sequence and head.
+
+    Args:
+        q_descale, k_descale, v_descale: float32 arrays (batch, kv_heads), positive; None for 1.
+            The query heads of a group share one.
+        sizes: of the problem.
+        dtype: of the inputs.
+
+    Raises:
+        ValueError: descales come with a 16-bit ``dtype``, have another shape or element type, or
+            one of them is not positive and finite.
+
+    Source: flash_attn/cute/interface.py, ``_flash_attn_fwd``; positivity is our own check.
+
+    >>> q = np.zeros((2, 1, 4, 8))
+    >>> sizes = check_inputs(q, q, q)
+    >>> check_descales(None, None, np.ones((2, 1), dtype=np.float32), sizes, "e4m3")
+    Traceback (most recent call last):
+        ...
+    ValueError: v_descale has shape (2, 1), but one value per sequence and key head is (2, 4)
+    """
+    shape = (sizes.batch, sizes.kv_heads)
+    checked = []
+    given = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
+    for name, descale in given.items():
+        if descale is None:
+            checked.append(np.ones(shape, dtype=np.float32))
+            continue
+        if dtype not in FP8_DTYPES:
+            raise ValueError(f"{name} is for 8-bit inputs ('e4m3', 'e5m2'), not dtype {dtype!r}")
+        descale = check_float32(descale, name)
+        if descale.shape != shape:
+            raise ValueError(
+                f"{name} has shape {descale.shape}, but one value per sequence and key head is "
+                f"{shape}"
+            )
+        bad = ~((descale > 0) & np.isfinite(descale))
+        if bad.any():
+            raise ValueError(f"{name} holds {descale[bad][0]}; descales are positive and finite")
+        checked.append(descale)
+    return Descales(*checked)

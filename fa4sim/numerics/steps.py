@@ -2,17 +2,17 @@
 
 A tile of FlashAttention-4 repeats, for each key block:
 
-1. ``S = Q K'`` in k-steps of 16                             :func:`mma_qk`
+1. ``S = Q K'`` in k-steps of 16 (8 bits: 32)                :func:`mma_qk`
 2. perhaps a softcap, perhaps a mask                         :func:`score_mod_softcap`,
                                                              :func:`apply_mask`
 3. the block's row maximum                                   :func:`row_max_4chains`
 4. keep the old maximum, or take the new one and rescale O   :func:`keep_or_rescale`
 5. ``x = S * scale - max * scale`` (FMA)                     :func:`scale_subtract`
-6. ``P = 2**x``, rounded to 16 bits for the next product     :func:`exp2_convert`
+6. ``P = 2**x``, rounded to the input format                 :func:`exp2_convert`
 7. the row sum, of P *before* rounding                       :func:`row_sum_4chains`
 8. ``O = O * acc_scale`` if any lane of a warp asks for it   :func:`rescale_needed`,
                                                              :func:`rescale_output`
-9. ``O += P V`` in two parts, 6 + 2 k-steps                  :func:`mma_pv_steps`
+9. ``O += P V`` in two parts, 6 + 2 k-steps (8 bits: 3 + 1)  :func:`mma_pv_steps`
 
 and ends with :func:`finalize` and :func:`normalize_output`. Everything is float32 with one rounding
 per operation, in the kernel's order.
@@ -154,7 +154,8 @@ def keep_or_rescale(
         m_old: float32 array (m,), the maximum in use; not read if ``first``.
         block_max: float32 array (m,), row maximum of this block.
         scale_log2: softmax_scale * log2(e), positive.
-        threshold: 8.0 in the kernel for 16-bit inputs; 0 always takes the true maximum.
+        threshold: 8.0 in the kernel for 16-bit inputs, 0 for 8-bit ones; 0 always takes the true
+            maximum.
         first: first block of the tile.
 
     Returns:
@@ -221,7 +222,7 @@ def exp2_convert(
         mask: bool array (n,), columns that use the polynomial, as from
             :func:`~fa4sim.numerics.exp2.emulated_columns`.
         degree: degree of that polynomial.
-        dtype: "bf16" or "fp16".
+        dtype: "bf16", "fp16", "e4m3" or "e5m2"; in 8 bits what is too large saturates.
 
     Returns:
         p_fp32: float32 (m, n), for the row sum.
@@ -328,6 +329,7 @@ def finalize(
     scale_log2: np.float32,
     sink: Float32Array | None = None,
     max_offset: float = 0.0,
+    v_descale: float | np.float32 = 1.0,
 ) -> tuple[Float32Array, Float32Array]:
     """Close a tile: the factor that normalises each row of O, and its log-sum-exp.
 
@@ -342,7 +344,9 @@ def finalize(
         row_max: float32 array (m,), -inf if the row saw nothing.
         scale_log2: softmax_scale * log2(e) (log2(e) after a softcap).
         sink: float32 array (m,), one logit per row, or None.
-        max_offset: offset used in :func:`scale_subtract`.
+        max_offset: offset used in :func:`scale_subtract`; the sum is 2**max_offset times too
+            large for it, as O is, and the log-sum-exp is corrected.
+        v_descale: what v was divided by when it was quantised; multiplies the factor.
 
     Returns:
         inv: float32 array (m,), multiplies O.
@@ -362,7 +366,7 @@ def finalize(
             row_sum = np.where(unseen, np.float32(2.0**max_offset), row_sum + own_weight)
             row_max = np.where(unseen, sink * (log2_e / scale_log2), row_max)
         empty = (row_sum == 0) | np.isnan(row_sum)
-        inv = rcp_mufu(np.where(empty, _ONE, row_sum))
+        inv = rcp_mufu(np.where(empty, _ONE, row_sum)) * np.float32(v_descale)
         lse = (row_max * scale_log2 + (lg2_mufu(row_sum) - offset)) * np.float32(LN2)
     return inv, np.where(empty, _MINUS_INF, lse)
 
