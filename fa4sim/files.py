@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,22 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def put_section(page: Path, text: str, begin: str, end: str, title: str) -> None:
+    """Put a section into a page, in place of the one it has; the rest of the page stays.
+
+    Args:
+        page: Markdown; made if it doesn't exist. It appears whole or not at all.
+        text: the section, with its markers.
+        begin, end: the markers, alone on their lines.
+        title: what a new page begins with.
+    """
+    old = page.read_text(encoding="utf-8") if page.exists() else title
+    found = re.search(f"{re.escape(begin)}.*?{re.escape(end)}\n?", old, re.DOTALL)
+    if found:
+        new = old[: found.start()] + text + old[found.end() :]
+    else:
+        new = old.rstrip("\n") + "\n\n" + text
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(page, lambda path: path.write_text(new, encoding="utf-8"))

@@ -2,27 +2,30 @@
 
 Read in this order:
 
-==============  =====================================================================
-module          idea
-==============  =====================================================================
-``attention``   the definition, in float64
-``masks``       a mask is two limits per row; which key blocks a tile visits
-``formats``     bf16, fp16 and 8-bit values inside float32 arrays
-``fp8``         the two 8-bit formats
-``fma``         a fused multiply-add from float64
-``mufu``        the special-function unit, reproducibly
-``exp2``        2**x by polynomial, and which columns use it
-``mma``         the two matrix products, in k-steps of 16 or 32
-``steps``       one function per operation of a softmax step
-``tile``        the loop over key blocks that puts them together
-``options``     what is fixed before a call sees values
-``blockwise``   all tiles of a call, whole or split
-``rescale``     what the rescale threshold saves, measured
-``splits``      which key blocks each split gets, and how many splits there are
-``combining``   from the partial results of splits to that of the whole
-``paged``       keys in pages, and the table that finds them
-``packing``     the query heads of a group in one tile of rows
-==============  =====================================================================
+================  ===================================================================
+module            idea
+================  ===================================================================
+``attention``     the definition, in float64
+``masks``         a mask is two limits per row; which key blocks a tile visits
+``formats``       bf16, fp16 and 8-bit values inside float32 arrays
+``fp8``           the two 8-bit formats
+``fma``           a fused multiply-add from float64
+``mufu``          the special-function unit, reproducibly
+``exp2``          2**x by polynomial, and which columns use it
+``mma``           the two matrix products, in k-steps of 16 or 32
+``steps``         one function per operation of a softmax step
+``tile``          the loop over key blocks that puts them together
+``options``       what is fixed before a call sees values
+``blockwise``     all tiles of a call, whole or split
+``rescale``       what the rescale threshold saves, measured
+``quantize``      from real numbers to 8 bits and a factor
+``quantization``  what that costs, measured
+``saturation``    when 8-bit weights saturate, and what users saw of it
+``splits``        which key blocks each split gets, and how many splits there are
+``combining``     from the partial results of splits to that of the whole
+``paged``         keys in pages, and the table that finds them
+``packing``       the query heads of a group in one tile of rows
+================  ===================================================================
 
 Imports NumPy and nothing else. ``inputs`` states the array layouts.
 """
@@ -30,6 +33,7 @@ Imports NumPy and nothing else. ``inputs`` states the array layouts.
 from fa4sim.numerics.attention import attention_float64
 from fa4sim.numerics.blockwise import attention_blockwise, attention_partials
 from fa4sim.numerics.combining import combine, combine_float64
+from fa4sim.numerics.errors import cosine, relative_error
 from fa4sim.numerics.exp2 import (
     COEFFICIENTS,
     ErrorRow,
@@ -70,11 +74,28 @@ from fa4sim.numerics.mma import (
 from fa4sim.numerics.mufu import ex2_mufu, lg2_mufu, rcp_mufu, tanh_mufu
 from fa4sim.numerics.packing import pack_heads, pack_lse, unpack_heads, unpack_lse
 from fa4sim.numerics.paged import check_page_table, gather_pages, scatter_pages
+from fa4sim.numerics.quantization import (
+    INPUTS,
+    QuantizationRow,
+    format_quantization,
+    measure_quantization,
+)
+from fa4sim.numerics.quantize import amax_descale, dequantize, quantize
 from fa4sim.numerics.rescale import (
     DISTRIBUTIONS,
     RescaleRow,
     format_rescales,
     measure_rescales,
+)
+from fa4sim.numerics.saturation import (
+    HISTORY,
+    PUBLISHED_BOUNDARY,
+    PUBLISHED_SPREAD,
+    SaturationRow,
+    format_saturation,
+    measure_boundaries,
+    measure_saturation,
+    measure_spread,
 )
 from fa4sim.numerics.splits import (
     HEURISTIC_MOST_SPLITS,
@@ -104,16 +125,23 @@ __all__ = [
     "EPSILON",
     "FP8_DTYPES",
     "HEURISTIC_MOST_SPLITS",
+    "HISTORY",
+    "INPUTS",
     "K_STEP",
     "K_STEP_FP8",
     "LARGEST",
     "MOST_SPLITS",
+    "PUBLISHED_BOUNDARY",
+    "PUBLISHED_SPREAD",
     "BlockStep",
     "Descales",
     "ErrorRow",
+    "QuantizationRow",
     "RescaleRow",
     "RescaleStats",
+    "SaturationRow",
     "Sizes",
+    "amax_descale",
     "apply_mask",
     "attention_blockwise",
     "attention_float64",
@@ -126,6 +154,8 @@ __all__ = [
     "choose_num_splits",
     "combine",
     "combine_float64",
+    "cosine",
+    "dequantize",
     "emulated_columns",
     "ex2_mixed",
     "ex2_mufu",
@@ -133,7 +163,9 @@ __all__ = [
     "exp2_convert",
     "finalize",
     "fma32",
+    "format_quantization",
     "format_rescales",
+    "format_saturation",
     "from_bits8",
     "from_bits16",
     "gather_pages",
@@ -142,7 +174,11 @@ __all__ = [
     "keep_or_rescale",
     "lg2_mufu",
     "mask_matrix",
+    "measure_boundaries",
+    "measure_quantization",
     "measure_rescales",
+    "measure_saturation",
+    "measure_spread",
     "mma_pv_steps",
     "mma_qk",
     "mma_qk_steps",
@@ -151,7 +187,9 @@ __all__ = [
     "pack_heads",
     "pack_lse",
     "polynomial_error_table",
+    "quantize",
     "rcp_mufu",
+    "relative_error",
     "rescale_needed",
     "rescale_output",
     "resolve_window",

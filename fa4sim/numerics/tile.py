@@ -121,8 +121,8 @@ def attend_tile(
     mask = (head.rows // head.ratio, len(head.k), options.causal, options.window, head.ratio)
     left, right = row_limits(rows, *mask)
     work_rows = options.q_stage * options.tile_m  # both stages visit the same blocks
-    tile = (first_row // work_rows, work_rows, options.tile_n)
-    blocks = block_steps(*tile, *mask, split, options.num_splits)
+    m_block, splits = first_row // work_rows, options.num_splits
+    blocks = block_steps(m_block, work_rows, options.tile_n, *mask, split=split, num_splits=splits)
     first_part, rest = options.pv_steps
     threshold, offset, k_step = options.tolerated, options.offset, options.k_step
 
@@ -136,7 +136,7 @@ def attend_tile(
 
         s = steps.mma_qk(q_tile, k_tile, k_step)  # (tile_m, tile_n)
         if options.softcap > 0:
-            s = steps.score_mod_softcap(s, head.softmax_scale, options.softcap)
+            s = steps.score_mod_softcap(s, float(head.softmax_scale), options.softcap)
         if mask_kind != NO_MASK:
             first_key = max(n_block, 0) * options.tile_n
             s = steps.apply_mask(s, left - first_key, right - first_key)
