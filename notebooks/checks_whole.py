@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from checks import UNANSWERED, Answer, _raised, _wrong
+from lab import SLICE_SMS, kernel_lab, serving_lab
 
 from fa4sim import B200, Design, Machine, Problem, simulate
 from fa4sim.analysis import steady_state
@@ -250,4 +252,88 @@ def check_heads(heads: int | None = None) -> Answer:
         f"{heads} heads fill all {pairs} pairs once: {best:,.0f} TFLOP/s. One head more gives "
         f"{heads_tflops(heads + 1):,.0f}, and even {HEADS[-1]} heads give only "
         f"{heads_tflops(HEADS[-1]):,.0f}.",
+    )
+
+
+# -- 11: the what-if lab ---------------------------------------------------------------------------
+
+_kernel_lab, _serving_lab = cache(kernel_lab), cache(serving_lab)
+
+#: Knobs of exercise 11.1.
+TUNED = ("exp2_period", "rescale_threshold", "p_first_columns")
+
+
+@cache
+def tuned_cycles(exp2_period: Any, rescale_threshold: Any, p_first_columns: Any) -> float:
+    """Cycles of the example on a B200 with these settings, for 128 queries."""
+    return _kernel_lab().ask(
+        exp2_period=exp2_period, rescale_threshold=rescale_threshold,
+        p_first_columns=p_first_columns,
+    ).cycles  # fmt: skip
+
+
+def check_tuned(
+    exp2_period: Any = None, rescale_threshold: Any = None, p_first_columns: Any = None
+) -> Answer:
+    """Exercise 11.1: settings with which the example is as fast as with any others of the three."""
+    given = {"exp2_period": exp2_period, "rescale_threshold": rescale_threshold,
+             "p_first_columns": p_first_columns}  # fmt: skip
+    if all(value is None for value in given.values()):
+        return UNANSWERED
+    knobs = {name: _kernel_lab().choices[name] for name in TUNED}
+    for name, value in given.items():
+        if value not in knobs[name]:
+            some = ", ".join(map(repr, knobs[name]))
+            return _wrong(f"{name}={value!r} is not on its knob: {some}.")
+    all_cycles = [tuned_cycles(*values) for values in itertools.product(*knobs.values())]
+    own, best, mine = tuned_cycles("own", "own", "own"), min(all_cycles), tuned_cycles(**given)
+    if mine >= own:
+        return _wrong(
+            f"{mine:,.0f} cycles; the kernel's own settings take {own:,.0f}. Turn one knob at a "
+            "time first and note which way it helps."
+        )
+    if mine > 1.003 * best:
+        return _wrong(
+            f"{mine:,.0f} cycles, {own / mine - 1:.1%} faster than the kernel's own settings. "
+            f"{own / best - 1:.1%} can be had. The knobs influence each other: turn a second one "
+            "with the first where it was best."
+        )
+    return Answer(
+        True,
+        f"{mine:,.0f} cycles, {own / mine - 1:.1%} faster than the kernel's {own:,.0f}. For one "
+        "short CTA, in a model: whether it holds for other shapes and on a real GPU is another "
+        "question, and a few per cent may be rhythm.",
+    )
+
+
+#: The step of exercise 11.2.
+STEP = {"batch": 2, "keys": 4096, "page_size": 16}
+
+
+@cache
+def step_cycles(num_splits: int) -> float:
+    """Cycles of the step in the serving lab."""
+    return _serving_lab().ask(**STEP, num_splits=num_splits).cycles
+
+
+def check_splits(num_splits: int | None = None) -> Answer:
+    """Exercise 11.2: the fewest splits with which the step is within 2 % of the fastest."""
+    if num_splits is None:
+        return UNANSWERED
+    counts = [count for count in _serving_lab().choices["num_splits"] if count]
+    if isinstance(num_splits, bool) or num_splits not in counts:
+        return _wrong(f"{num_splits!r} is not one of {', '.join(map(str, counts))}.")
+    best = min(map(step_cycles, counts))
+    enough = next(count for count in counts if step_cycles(count) <= 1.02 * best)
+    tiles = STEP["batch"] * num_splits
+    mine = f"{tiles} tiles on {SLICE_SMS} SMs: {step_cycles(num_splits):,.0f} cycles"
+    if step_cycles(num_splits) > 1.02 * best:
+        return _wrong(
+            f"{mine}; {best:,.0f} are possible. How many SMs are at work, and in how many waves?"
+        )
+    if num_splits > enough:
+        return _wrong(f"{mine}, fast enough, but fewer splits do as well.")
+    return Answer(
+        True,
+        f"{mine}, all SMs once. One split more, and some SMs have a second tile.",
     )
