@@ -21,15 +21,14 @@ from fa4kernel.emulator.tracing.progress import Report
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.options import examples, json_option
 from fa4sim.cli.output import check_target, print_json, say, shows_progress, write_whole
-from fa4sim.cli.timeline import PERFETTO_HINT, load_views
-
-ENDINGS = (".pftrace", ".png", ".svg")
+from fa4sim.cli.trace_files import ENDINGS, hint, holds_everything, load_views, write_trace
 
 
 @click.command(
     epilog=examples(
         "fa4kernel emulate kernel.ptx --launch launch.py",
         "fa4kernel emulate kernel.ptx --launch launch.py --schedule 7    in another order",
+        "fa4kernel emulate kernel.ptx --launch launch.py --trace run.html     to explore",
         "fa4kernel emulate kernel.ptx --launch launch.py --trace run.pftrace",
         'fa4kernel emulate kernel.ptx --launch launch.py --trace run.png --ctas "cta 0"',
     )
@@ -70,7 +69,8 @@ ENDINGS = (".pftrace", ".png", ".svg")
     "--trace",
     "trace_file",
     metavar="FILE",
-    help="Write what happened: a Perfetto trace (.pftrace) or a timeline (.png, .svg), in ticks.",
+    help="Write what happened, in ticks: a timeline as a picture (.png, .svg) or a page to explore "
+    "(.html), a Perfetto trace (.pftrace), or the trace itself (.npz).",
 )
 @click.option(
     "--ctas",
@@ -173,11 +173,10 @@ def _bar(quiet: bool) -> Iterator[Report | None]:
 
 def _write(trace: Any, target: Path) -> str:
     """Write a trace or a picture of it, and say what it shows."""
+    if holds_everything(target):
+        return f"{write_trace(trace, target)}, in ticks; {hint(target)}"
     views = load_views()
     with refusals():
-        if target.suffix.lower() == ".pftrace":
-            write_whole(target, lambda path: views.write_perfetto(trace, path))
-            return f"a trace of {trace.size('span'):,} slices in ticks; {PERFETTO_HINT}"
         figure = views.timeline(trace, warps="first")
         write_whole(target, lambda path: views.save(figure, path))
     return str(views.alt_text(figure)).split(". ")[0]

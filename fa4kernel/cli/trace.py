@@ -25,7 +25,14 @@ from fa4sim.cli.check import check_size
 from fa4sim.cli.describe import problem_words
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.output import check_target, print_json, say, table, write_whole
-from fa4sim.cli.timeline import ENDINGS, PERFETTO_HINT, first_line, load_views, write_perfetto
+from fa4sim.cli.trace_files import (
+    ENDINGS,
+    first_line,
+    hint,
+    holds_everything,
+    load_views,
+    write_trace,
+)
 from fa4sim.specs import Problem
 from fa4sim.trace import Trace
 
@@ -38,6 +45,7 @@ SMALL = {"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 1024}
 @click.command(
     epilog=options.examples(
         "fa4kernel trace -o timeline.png                      measured once on an H200",
+        "fa4kernel trace -o timeline.html                     to zoom, walk and search in",
         "fa4kernel trace --causal -o causal.pftrace           in Perfetto",
         "fa4kernel trace --set ping_pong=false -o turns.png   the kernel without turns",
         "fa4kernel trace --backend emulator -o order.png      needs the extra `kernel`, no GPU",
@@ -60,7 +68,8 @@ SMALL = {"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 1024}
     "--output",
     required=True,
     metavar="FILE",
-    help="Both timelines (.png, .svg), or the kernel's as a Perfetto trace (.pftrace).",
+    help="Both timelines as a picture (.png, .svg) or an interactive page (.html), or the kernel's "
+    "as a Perfetto trace (.pftrace) or as it is (.npz).",
 )
 @options.json_option()
 def trace(as_json: bool, seed: int, backend: str, output: str, **given: Any) -> None:
@@ -218,8 +227,10 @@ def _emulator(given: Mapping[str, Any], seed: int, target: Path, as_json: bool) 
 
 def write(kernel: Trace, model: Trace, target: Path, labels: tuple[str, str]) -> str:
     """The file; what it shows, in words."""
-    if target.suffix.lower() == ".pftrace":
-        return write_perfetto(kernel, target, None, None)
+    if target.suffix.lower() == ".html":
+        return write_trace(kernel, target, other=model, labels=labels)
+    if holds_everything(target):
+        return write_trace(kernel, target)
     views = load_views()
     with refusals():
         figure = views.aligned_timelines(kernel, model, labels)
@@ -229,5 +240,5 @@ def write(kernel: Trace, model: Trace, target: Path, labels: tuple[str, str]) ->
 
 def _wrote(target: Path, shown: str) -> None:
     say(f"wrote {target}: {shown}")
-    if target.suffix.lower() == ".pftrace":
-        say(PERFETTO_HINT)
+    if holds_everything(target):
+        say(hint(target))

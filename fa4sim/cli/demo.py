@@ -15,7 +15,8 @@ from fa4sim.cli.describe import design_words, problem_words, report_words
 from fa4sim.cli.errors import BadInput, CheckFailed, hazardous, refusals
 from fa4sim.cli.output import print_json, say, write_whole
 from fa4sim.cli.run import run_facts
-from fa4sim.cli.timeline import PERFETTO_HINT, load_views, write_perfetto, write_picture
+from fa4sim.cli.timeline import write_picture
+from fa4sim.cli.trace_files import hint, load_views, write_trace
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs import B200, Design, Problem
 
@@ -110,6 +111,7 @@ def write_files(run: Run, views: Any, out: Path) -> dict[Path, str]:
         figure = views.sm_occupancy(run.occupancy, run.machine.clock_hz, run.machine.sms)
         write_whole(out / "sm_occupancy.png", lambda path: views.save(figure, path))
     files[out / "sm_occupancy.png"] = "open in any viewer. Which SM did what, when"
-    what = write_perfetto(one.trace, out / "trace.pftrace", None, None)
-    files[out / "trace.pftrace"] = f"{PERFETTO_HINT}: {what}"
+    for path in (out / "timeline.html", out / "trace.pftrace"):
+        what = write_trace(one.trace, path)
+        files[path] = f"{hint(path)}: {what}"
     return files

@@ -1,4 +1,4 @@
-"""``fa4sim timeline``: one CTA in pictures or as a trace for Perfetto."""
+"""``fa4sim timeline``: one CTA in pictures, on a page to explore, or as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from typing import Any
 import click
 
 from fa4sim.cli import options
+from fa4sim.cli.beside import second_run, write_two
 from fa4sim.cli.describe import fault_words, problem_words, setup_facts
 from fa4sim.cli.errors import (
     BadInput,
     PipelineBroken,
     hazard_facts,
     hazardous,
-    missing_extra,
     refusals,
 )
 from fa4sim.cli.output import check_target, note, print_json, say, write_whole
+from fa4sim.cli.trace_files import (
+    ENDINGS,
+    first_line,
+    hint,
+    holds_everything,
+    load_views,
+    write_trace,
+)
 from fa4sim.engine.errors import Deadlock
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs.checks import quoted
@@ -29,9 +37,6 @@ MOST_CYCLES = 2**53
 
 #: What a picture of a fault shows on either side of it.
 CYCLES_AROUND = 3000
-
-ENDINGS = (".png", ".svg", ".pftrace")
-PERFETTO_HINT = "open it at https://ui.perfetto.dev (it stays on your machine)"
 
 #: What ``--show`` draws, by name: a picture of a trace from one cycle to another.
 PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
@@ -47,6 +52,8 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
 @click.command(
     epilog=options.examples(
         "fa4sim timeline -o timeline.png",
+        "fa4sim timeline -o timeline.html               to zoom, walk and search in a browser",
+        "fa4sim timeline --beside kv_stages=2 -o two.html    two designs, one above the other",
         "fa4sim timeline --seqlen-k 1024 --causal --from 0 --to 8000 -o start.svg",
         "fa4sim timeline --tile 100 -o tile.pftrace      every warp, barrier and unit",
         "fa4sim timeline --show memory -o memory.png     what lies where in SMEM and TMEM",
@@ -62,7 +69,15 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
     "--output",
     required=True,
     metavar="FILE",
-    help="A picture (.png, .svg) or a Perfetto trace (.pftrace).",
+    help="A picture (.png, .svg), an interactive page (.html), a Perfetto trace (.pftrace), or "
+    "the trace itself (.npz).",
+)
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="WHAT",
+    help="Put a second run below it: a setting that differs (kv_stages=2, repeat for more), or a "
+    "trace from a .npz file, as `fa4kernel trace` and `fa4kernel emulate` write them.",
 )
 @click.option(
     "--show",
@@ -97,19 +112,21 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
 @options.break_option()
 @options.json_option()
 def timeline(
-    as_json: bool, seed: int, output: str, show: str, tile: int, start: int | None,
-    end: int | None, **given: Any,
+    as_json: bool, seed: int, output: str, beside: tuple[str, ...], show: str, tile: int,
+    start: int | None, end: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """Draw one CTA: who worked, who waited for what.
 
     A picture shows about two K/V blocks from the middle of the work tile (busy units: all of it);
-    --from and --to choose another window. A Perfetto trace holds all of the tile unless they are
-    given.
+    --from and --to choose another window. An interactive page opens with that window and holds
+    the whole work tile; a Perfetto trace holds all of it unless they are given.
     """
     target = check_target(output, ENDINGS)
     check_window(start, end)
-    check_show(show, target.suffix, start, end)
-    setup = options.Request.of(given).build()
+    check_show(show, target, start, end, beside)
+    request = options.Request.of(given)
+    setup = request.build()
+    other = second_run(request, beside, lambda setup: _one_tile(setup, seed, tile).trace)
     try:
         with refusals():
             run = _one_tile(setup, seed, tile)
@@ -120,13 +137,15 @@ def timeline(
         raise
     if not run.trace.size("span"):
         raise BadInput("there is nothing to show: this problem has no queries or no keys")
-    if target.suffix.lower() == ".pftrace":
-        shown = write_perfetto(run.trace, target, start, end)
+    title = ""
+    if run.hazards and target.suffix.lower() not in (".pftrace", ".npz"):
+        title = f"{fault_words(setup.design)}: {run.hazards[0].kind}"
+        start, end = around(run.hazards[0].cycle, run.trace.end, start, end)
+    if other is not None:
+        shown = write_two(run.trace, other, target, start, end)
+    elif holds_everything(target):
+        shown = write_trace(run.trace, target, start, end, title=title)
     else:
-        title = ""
-        if run.hazards:
-            title = f"{fault_words(setup.design)}: {run.hazards[0].kind}"
-            start, end = around(run.hazards[0].cycle, run.trace.end, start, end)
         shown = write_picture(run.trace, target, start, end, show, title)
     facts = {
         "file": str(target), "shows": shown, "tile": tile, "cycles": run.report.cycles,
@@ -136,8 +155,8 @@ def timeline(
         say(f"{setup.machine.name}: {problem_words(setup.problem)}; work tile {tile}, "
             f"{run.report.cycles:,} cycles")  # fmt: skip
         say(f"wrote {target}: {shown}")
-        if target.suffix.lower() == ".pftrace":
-            say(PERFETTO_HINT)
+        if holds_everything(target):
+            say(hint(target))
     if run.hazards:
         raise hazardous(run.hazards, facts)
     if as_json:
@@ -167,9 +186,11 @@ def write_until(
 ) -> str:  # fmt: skip
     """Draw what happened up to a deadlock, or export it, and return what was written, in words."""
     assert stop.trace is not None
-    if target.suffix.lower() == ".pftrace":
-        return write_perfetto(stop.trace, target, start, end)
     title = f"{fault_words(setup.design) or 'deadlock'}: nothing moves after cycle {stop.at:,}"
+    if target.suffix.lower() == ".html":
+        start, end = around(stop.at, stop.trace.end, start, end)
+    if holds_everything(target):
+        return write_trace(stop.trace, target, start, end, title=title)
     start, end = around(stop.at, stop.trace.end, start, end)
     return write_picture(stop.trace, target, start, end, show, title)
 
@@ -192,35 +213,20 @@ def write_picture(
         return first_line(str(views.alt_text(figure)))
 
 
-def write_perfetto(whole: Trace, target: Path, start: int | None, end: int | None) -> str:
-    """Write a Perfetto trace of the window, or of everything, and return what it holds."""
-    views = load_views()
-    with refusals():
-        trace = whole.expand()
-        if start is not None or end is not None:
-            trace = trace.window(start, None if end is None else end + 1)
-        check_not_empty(whole, trace, start, end)
-        try:
-            write_whole(target, lambda path: views.write_perfetto(trace, path))
-        except ImportError as error:
-            raise missing_extra(error, "viz", "a Perfetto trace") from None
-    return f"a Perfetto trace of {trace.size('span'):,} slices"
-
-
-def load_views() -> Any:
-    """:mod:`fa4sim.views`. Raises a failure that names the extra to install."""
-    try:
-        from fa4sim import views
-    except ImportError as error:
-        raise missing_extra(error, "viz", "drawing") from None
-    return views
-
-
-def check_show(show: str, ending: str, start: int | None, end: int | None) -> None:
+def check_show(
+    show: str, target: Path, start: int | None, end: int | None, beside: tuple[str, ...] = ()
+) -> None:  # fmt: skip
     """Raise a usage failure for a picture that the file or the window cannot be of."""
-    if ending.lower() == ".pftrace" and show != "timeline":
+    ending = target.suffix.lower()
+    if show != "timeline" and holds_everything(target):
         raise BadInput(
-            f"--show {show} is a picture, and a .pftrace holds everything; write a .png or .svg"
+            f"--show {show} is a picture, and a {ending} holds everything; write a .png or .svg"
+        )
+    if beside and (show != "timeline" or ending in (".pftrace", ".npz")):
+        what = f"--show {show}" if show != "timeline" else f"a {ending} file"
+        raise BadInput(
+            f"--beside puts two timelines on a page or in a picture (.html, .png, .svg), and "
+            f"{what} is of one run"
         )
     if show.startswith("life") and (start is not None or end is not None):
         raise BadInput(f"--show {show} chooses its own window; leave --from and --to out")
@@ -235,21 +241,3 @@ def check_window(start: int | None, end: int | None) -> None:
             raise BadInput(f"{name} {quoted(value)} must be at most {MOST_CYCLES:,}")
     if start is not None and end is not None and end <= start:
         raise BadInput(f"--from {start} must be below --to {end}")
-
-
-def check_not_empty(whole: Trace, part: Trace, start: int | None, end: int | None) -> None:
-    """Raise a usage failure if nobody works in the window ``part`` of a trace."""
-    if part.size("span"):
-        return
-    first = 0 if start is None else start
-    last = whole.end if end is None else end
-    waits = " (roles wait, but none works)" if part.size("wait") else ""
-    raise BadInput(
-        f"nothing happens from cycle {first:,} to {last:,}{waits}; this work tile runs from 0 to "
-        f"{whole.end:,}, so choose another window with --from and --to"
-    )
-
-
-def first_line(text: str) -> str:
-    """The first sentence of an alt text, without what it says in brackets."""
-    return text.splitlines()[0].split(". ")[0].split(" (")[0].rstrip(".")

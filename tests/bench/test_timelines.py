@@ -161,6 +161,12 @@ def test_the_command_shows_a_stored_trace(tmp_path):
     assert (tmp_path / "t.pftrace").stat().st_size > 1000
 
 
+def test_a_stored_trace_stands_above_the_simulated_one_on_a_page(tmp_path):
+    done = trace("--causal", "-o", str(tmp_path / "t.html"))
+    assert done.exit_code == 0, done.output
+    assert "<title>measured and simulated</title>" in (tmp_path / "t.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -209,7 +215,7 @@ def test_on_a_gpu_the_traced_kernel_is_run_and_compared(tmp_path, monkeypatch):
 
 def test_another_ending_is_refused(tmp_path):
     done = trace("-o", str(tmp_path / "t.txt"))
-    assert done.exit_code == 2 and ".png, .svg or .pftrace" in done.output
+    assert done.exit_code == 2 and ".png, .svg, .html, .pftrace or .npz" in done.output
 
 
 def test_in_the_emulator_there_are_ticks_and_no_times(tmp_path):

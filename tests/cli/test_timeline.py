@@ -6,6 +6,7 @@ import pytest
 
 from fa4sim.cli import timeline as module
 from fa4sim.cli.output import write_whole
+from fa4sim.trace import load
 
 ONE = ("--batch", "1", "--heads", "1", "--seqlen-q", "256", "--seqlen-k", "512")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -62,6 +63,13 @@ def test_each_picture_says_what_it_shows(fa4sim, tmp_path, show):
     "options, name, words",
     [
         (("--show", "memory"), "a.pftrace", "holds everything"),
+        (("--show", "memory"), "a.html", "a .html holds everything"),
+        (("--beside", "kv_stages=2"), "a.pftrace", "a .pftrace file is of one run"),
+        (("--beside", "kv_stages=2", "--show", "units"), "a.png", "--show units is of one run"),
+        (("--beside", "kv_stages"), "a.html", "'kv_stages': give NAME=VALUE"),
+        (("--beside", "kv_stages=99"), "a.html", "kv_stages=99 must be"),
+        (("--beside", "none.npz"), "a.html", "cannot read 'none.npz'"),
+        (("--beside", "a=1", "--beside", "b.npz"), "a.html", "'b.npz' is a trace; give it alone"),
         (("--show", "life-of-k", "--from", 5), "a.png", "leave --from and --to out"),
         (("--show", "nothing"), "a.png", "'nothing' is not one of"),
     ],
@@ -76,11 +84,11 @@ def test_pictures_that_cannot_be_are_refused(fa4sim, tmp_path, options, name, wo
 def test_another_ending_is_refused_with_those_that_work(fa4sim, tmp_path, name):
     outcome = fa4sim("timeline", *ONE, "-o", tmp_path / name)
     assert outcome.code == 2
-    assert ".png, .svg or .pftrace" in outcome.err
+    assert ".png, .svg, .html, .pftrace or .npz" in outcome.err
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("ending", ["png", "pftrace"])
+@pytest.mark.parametrize("ending", ["png", "html", "pftrace", "npz"])
 @pytest.mark.parametrize(
     "options, quoted",
     [
@@ -198,3 +206,48 @@ def test_windows_and_names_beyond_all_bounds_are_refused(fa4sim, tmp_path):
     assert outcome.code == 2 and "--to 1000" in outcome.err and "at most" in outcome.err
     outcome = fa4sim("timeline", *ONE, "-o", tmp_path / ("a" * 300 + ".png"))
     assert outcome.code == 2 and "give another name" in outcome.err
+
+
+# -- pages and traces -----------------------------------------------------------------------------
+
+
+def test_a_page_says_that_a_browser_opens_it(fa4sim, tmp_path):
+    target = tmp_path / "a.html"
+    outcome = fa4sim("timeline", *ONE, "-o", target)
+    assert outcome.code == 0, outcome.err
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "an interactive timeline of" in outcome.out and "in a browser" in outcome.out
+
+
+def test_a_page_opens_with_the_window_asked_for(fa4sim, tmp_path):
+    target = tmp_path / "a.html"
+    outcome = fa4sim("timeline", *ONE, "--from", 1000, "--to", 3000, "-o", target, "--json")
+    assert outcome.code == 0 and outcome.json["file"] == str(target)
+    assert '"window":[1000,3000]' in target.read_text(encoding="utf-8")
+
+
+def test_a_second_design_stands_below_on_a_page_and_in_a_picture(fa4sim, tmp_path):
+    for name in ("a.html", "a.png"):
+        options = ("--beside", "kv_stages=2", "-o", tmp_path / name)
+        outcome = fa4sim("timeline", *ONE, *options)
+        assert outcome.code == 0, outcome.err
+    assert "as asked for and kv_stages=2" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "as asked for above, kv_stages=2 below" in outcome.out
+
+
+def test_a_trace_is_written_and_read_back_below_another(fa4sim, tmp_path):
+    stored = tmp_path / "before.npz"
+    outcome = fa4sim("timeline", *ONE, "--set", "kv_stages=2", "-o", stored)
+    assert outcome.code == 0 and "spans" in outcome.out
+    assert load(stored).meta["design"]["kv_stages"] == 2
+    outcome = fa4sim("timeline", *ONE, "--beside", stored, "-o", tmp_path / "a.html")
+    assert outcome.code == 0, outcome.err
+    assert "as asked for and before" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_a_deadlock_is_put_on_a_page_up_to_where_it_stands(fa4sim, tmp_path):
+    target = tmp_path / "dead.html"
+    outcome = fa4sim("timeline", *ONE, "--break", "drop_arrival:S_full", "-o", target)
+    assert outcome.code == 3
+    assert f"wrote {target}: an interactive timeline" in outcome.err
+    assert "nothing moves after cycle" in target.read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ def test_a_hazard_ends_with_3(fa4kernel, kernel, launch_file):
     assert "uninitialised-barrier" in str(found)
 
 
-@pytest.mark.parametrize("ending", ["pftrace", "png", "svg"])
+@pytest.mark.parametrize("ending", ["pftrace", "png", "svg", "html", "npz"])
 def test_a_trace_is_written_by_the_ending_of_its_name(
     fa4kernel, kernel, launch_file, tmp_path, ending
 ):

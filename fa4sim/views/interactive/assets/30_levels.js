@@ -2,9 +2,9 @@
 // its neighbours in the same stretch of length w. Stretches start at multiples of w, so merged
 // slices keep their place and colour while the view moves. Levels are made when first needed.
 
-/** The level to draw at if a pixel is `unitsPerPixel` long: 0 for every slice by itself. */
+/** The level to draw at if a pixel is `unitsPerPixel` long, one to two pixels; 0 for every slice. */
 function levelFor(unitsPerPixel) {
-  return unitsPerPixel <= 1 ? 0 : 2 ** Math.floor(Math.log2(unitsPerPixel));
+  return unitsPerPixel <= 0.5 ? 0 : 2 ** Math.ceil(Math.log2(unitsPerPixel));
 }
 
 /** A row of slices: those numbered `ids`, which follow each other in time. */

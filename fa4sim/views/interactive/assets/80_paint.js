@@ -15,16 +15,16 @@ class Painter {
     if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
     const context = canvas.getContext("2d", { alpha: false });
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
-    context.fillStyle = this.theme.paper;
-    context.fillRect(0, 0, width, height);
+    Object.assign(this, { context, fill: null });
+    this.rect(0, 0, width, height, this.theme.paper);
     context.font = FONT;
     context.textBaseline = "middle";
-    this.context = context;
     return context;
   }
 
   rect(x, y, width, height, fill) {
-    if (this.context.fillStyle !== fill) this.context.fillStyle = fill;
+    // Asking the canvas for its colour costs more than remembering it.
+    if (this.fill !== fill) this.context.fillStyle = this.fill = fill;
     this.context.fillRect(x, y, width, height);
   }
 
@@ -71,8 +71,12 @@ class Painter {
     const wide = this.widthOf(text);
     const x = from + (long - wide) / 2;
     if (hatched) this.rect(x - 2, y - 7, wide + 4, 14, look.fill);
-    this.context.fillStyle = look.ink;
-    this.context.fillText(text, x, y + 0.5);
+    this.text(text, x, y + 0.5, look.ink);
+  }
+
+  text(text, x, y, fill) {
+    if (this.fill !== fill) this.context.fillStyle = this.fill = fill;
+    this.context.fillText(text, x, y);
   }
 
   outline(x, y, width, height, strong) {
@@ -102,7 +106,7 @@ class Painter {
       context.fill();
     };
     for (const [ink, wide] of [[this.theme.halo, 4.5], [colour, 1.8]]) {
-      context.strokeStyle = context.fillStyle = ink;
+      context.strokeStyle = context.fillStyle = this.fill = ink;
       context.lineWidth = wide;
       trace();
     }
@@ -136,7 +140,7 @@ class Painter {
     const area = new Path2D(outline);
     area.lineTo(steps.at(-1)[1], base);
     area.lineTo(steps[0][0], base);
-    context.fillStyle = theme.soft;
+    context.fillStyle = this.fill = theme.soft;
     context.fill(area);
     context.strokeStyle = theme.ink;
     context.lineWidth = 1.2;
@@ -145,15 +149,12 @@ class Painter {
   }
 
   ruler(view, y, run) {
-    const { context, theme } = this;
-    this.rect(0, y, view.width, PIN.ruler, theme.paper);
-    context.fillStyle = theme.ink;
+    const { theme } = this;
     const texts = ticks(view).map((time) => [view.x(time), clockTime(run, time)]);
     for (const [x, text] of texts) {
       this.rect(x, y + PIN.ruler - 6, 1, 6, theme.ink);
-      context.fillStyle = theme.ink;
       const wide = this.widthOf(text);
-      context.fillText(text, Math.min(Math.max(2, x - wide / 2), view.width - wide - 2), y + 9);
+      this.text(text, Math.min(Math.max(2, x - wide / 2), view.width - wide - 2), y + 9, theme.ink);
     }
     this.rect(0, y + PIN.ruler - 1, view.width, 1, theme.line);
   }
