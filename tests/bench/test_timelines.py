@@ -164,7 +164,9 @@ def test_the_command_shows_a_stored_trace(tmp_path):
 def test_a_stored_trace_stands_above_the_simulated_one_on_a_page(tmp_path):
     done = trace("--causal", "-o", str(tmp_path / "t.html"))
     assert done.exit_code == 0, done.output
-    assert "<title>measured and simulated</title>" in (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert "<title>measured and simulated</title>" in (tmp_path / "t.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(

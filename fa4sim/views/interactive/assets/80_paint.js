@@ -43,16 +43,17 @@ class Painter {
     const count = level.x0.length;
     const { width } = view;
     for (let at = firstAbove(count, (k) => level.x1[k], view.t0); at < count; at++) {
-      const from = view.x(level.x0[at]);
+      // Whole pixels: edges between them are several times as slow to draw, and blurred.
+      const from = Math.round(view.x(level.x0[at]));
       if (from > width) break;
-      const to = view.x(level.x1[at]);
+      const to = Math.round(view.x(level.x1[at]));
       this.piece(Math.max(from, -2), Math.min(to, width + 2), y, height,
         style(level.id[at], level.first[at], level.last[at]));
     }
   }
 
   piece(from, to, y, height, { look, labels, faint, slim }) {
-    const inset = slim ? height * 0.2 : height > 8 ? 1 : 0;
+    const inset = slim ? Math.round(height * 0.2) : height > 8 ? 1 : 0;
     const [top, high] = [y + inset, height - 2 * inset];
     const long = Math.max(to - from, 1);
     this.rect(from, top, long, high, faint ? look.faint : look.fill);
