@@ -14,6 +14,9 @@ from fa4sim.trace.table import Ints
 from fa4sim.views.flows import flows
 from fa4sim.views.interactive.rows import Slices
 
+#: The reason of a wait that a deadlock left standing.
+NEVER = "deadlock"
+
 
 @dataclass(frozen=True)
 class Why:
@@ -75,6 +78,18 @@ class Links:
             for name, value in values.items():
                 numbers[name][row] = value
         return Why(by=by, way=way, **numbers)
+
+    def arrived(self) -> Ints:
+        """Arrivals that the phase of each wait that never ended had seen; NONE of all others."""
+        wait, arrive = self.trace.wait, self.trace.arrive
+        found = np.full(len(wait), NONE, dtype=np.int64)
+        for row in np.flatnonzero(wait.text("reason") == NEVER).tolist():
+            here = np.ones(len(arrive), dtype=bool)
+            for column, value in (("cta", "cta"), ("barrier", "on"), ("stage", "stage")):
+                here &= arrive[column] == wait[value][row]
+            here &= arrive["phase"] == wait["phase"][row] - 1
+            found[row] = int(arrive["count"][here].sum())
+        return found
 
     def _doing(self, records: Records, party: tuple[int, int, str], time: int) -> int:
         """The last record of a party that begins before ``time``, its first if none does."""

@@ -102,6 +102,7 @@ class RunData:
             "by_slice": column(none_span, why.slice),
             "caused": column(none_span, self._moved(why.time)),
             "landed": column(none_span, self._moved(why.landed)),
+            "arrived": column(none_span, links.arrived()),
             "way": column(none_span, code(why.way)),
         }
         return columns, edges

@@ -169,7 +169,7 @@ def test_two_runs_stand_one_above_the_other_and_begin_together(
         labels = page.locator(".fa4-run span:last-child").all_inner_texts()
         assert labels == ["one CTA", "a pair"]
         pins = page.locator(".fa4-pinlabels").inner_text()
-        assert "critical path · one CTA" in pins and "critical path · a pair" in pins
+        assert "one CTA · critical path" in pins and "a pair · critical path" in pins
         firsts = app(page, "app.runs.map((each) => Math.min(...each.x0))")
         assert firsts[0] == firsts[1] == 0
         app(page, "app.select(app.runs[1], 5, {reveal: true})")

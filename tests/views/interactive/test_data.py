@@ -5,9 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fa4sim import B200, Design, Problem, simulate
 from fa4sim.analysis import critical_path
 from fa4sim.analysis.causes import Causes
 from fa4sim.analysis.records import all_records
+from fa4sim.engine.errors import Deadlock
+from fa4sim.specs.faults import Fault
 from fa4sim.trace import Trace
 from fa4sim.views.flows import flows
 from fa4sim.views.interactive import timeline_data
@@ -190,9 +193,24 @@ def test_what_ticks_are_is_said(ticks):
     assert "not time" in timeline_data([ticks], ["emulated"]).header["runs"][0]["grain"]
 
 
-def test_a_deadlock_can_be_shown(causal_trace):
-    cut = causal_trace.window(0, 9000)
-    read = Read(timeline_data([cut], ["until then"]))
+def test_a_wait_that_never_ended_says_how_many_had_arrived():
+    problem = Problem(seqlen_q=256, causal=True)
+    fault = Fault("drop_arrival", "S_full")
+    design = Design.for_problem(problem, B200).replace(problem, B200, faults=(fault,))
+    with pytest.raises(Deadlock) as stop:
+        simulate(problem, design, scope="cta")
+    trace = stop.value.trace
+    read = Read(timeline_data([trace], ["until then"]))
+    arrived, names = read.column("slices", "arrived"), read.texts("slices", "name")
+    never = {names[i]: arrived[i] for i in np.flatnonzero(arrived >= 0)}
+    assert never["S_full"] == 0
+    # Of the statistics' two arriving warps the one that reads has come; see the deadlock's words.
+    assert never["SoftmaxStatsW0"] == 32
+    assert (arrived >= 0).sum() == (trace.wait.text("reason") == "deadlock").sum()
+
+
+def test_part_of_a_trace_can_be_shown(causal_trace):
+    read = Read(timeline_data([causal_trace.window(0, 9000)], ["the beginning"]))
     assert read.column("slices", "start").max() < 9000
 
 

@@ -74,6 +74,9 @@ function spokenWords(run, i, runs) {
 function whyWords(run, i) {
   if (!run.isWait(i)) return "";
   const { by, by_warp, by_cta, caused, landed, phase, way } = run.slice;
+  if (run.slice.arrived[i] >= 0) {
+    return `It never ended: ${NUMBER.format(run.slice.arrived[i])} arrivals had come, too few for the phase.`;
+  }
   if (phase[i] === 0) return "Starts free: phase 0 passes without an arrival.";
   if (by[i] < 0) return "The trace does not tell who ended it.";
   const warp = by_warp[i] >= 0 ? ` (warp ${by_warp[i]})` : "";

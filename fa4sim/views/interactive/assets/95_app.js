@@ -90,15 +90,15 @@ class App {
     this.labels.layout();
     const pins = this.canvas.pins();
     const label = (text, top, height) => {
-      const made = el("div", {}, text);
+      const made = el("div", { title: text }, el("span", {}, text));
       Object.assign(made.style, { top: `${top}px`, height: `${height}px` });
       return made;
     };
-    const of = (run) => (this.runs.length > 1 ? ` · ${run.label}` : "");
+    const of = (run) => (this.runs.length > 1 ? `${run.label} · ` : "");
     this.dom.pinLabels.replaceChildren(
-      ...this.runs.map((run, r) => label(`whole run${of(run)}`, pins.overview[r], PIN.overview)),
+      ...this.runs.map((run, r) => label(`${of(run)}whole run`, pins.overview[r], PIN.overview)),
       label(this.runs[0].axis, pins.ruler, PIN.ruler),
-      ...this.runs.map((run, r) => label(`critical path${of(run)}`, pins.path[r], PIN.path)));
+      ...this.runs.map((run, r) => label(`${of(run)}critical path`, pins.path[r], PIN.path)));
     this.dom.pinCanvas.style.height = `${this.canvas.pinHeight}px`;
     this.redraw();
   }
