@@ -19,7 +19,7 @@ from reference import write_reference
 from sphinx.cmd.build import main as sphinx
 
 from fa4sim import Problem, simulate
-from fa4sim.views import alt_text, timeline
+from fa4sim.views import alt_text, timeline, write_interactive
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -41,6 +41,7 @@ def gather(source: Path) -> None:
     shutil.copy(HERE / "conf.py", source)
     shutil.copytree(HERE / "static", source / "_static")
     home(source)
+    explorable(source)
     for page, pages in LISTS.items():
         with (source / page).open("a", encoding="utf-8") as file:
             file.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{pages}\n```\n")
@@ -54,6 +55,25 @@ def home(source: Path) -> None:
     picture.save(source / "_static" / "home.png")
     text = (HERE / "index.md").read_text(encoding="utf-8")
     (source / "index.md").write_text(text.replace("{alt}", alt_text(picture)), encoding="utf-8")
+
+
+#: How the site shows a page in a page; a clone's reader makes it by the command above it.
+FRAME = """
+
+```{raw} html
+<iframe src="../_static/timeline.html" title="An interactive timeline of a work tile" loading="lazy"
+ style="width: 100%; height: 700px; border: 1px solid #8888; border-radius: 6px"></iframe>
+```
+"""
+
+
+def explorable(source: Path) -> None:
+    """Put an interactive timeline on the page about it."""
+    trace = simulate(Problem(seqlen_q=256, seqlen_k=1024), scope="cta").trace
+    write_interactive(trace, source / "_static" / "timeline.html")
+    page = source / "docs" / "timeline.md"
+    first, rest = page.read_text(encoding="utf-8").split("\n\n| where | how |", 1)
+    page.write_text(f"{first}{FRAME}\n| where | how |{rest}", encoding="utf-8")
 
 
 def fingerprint() -> str:

@@ -50,6 +50,7 @@ def opened(chromium, site, tmp_path):
         ("index.html", "Understand, see and check FlashAttention-4"),
         ("notebooks/01_life_of_a_tile.html", "The life of a tile"),
         ("docs/validation/b200.html", "Simulated against published"),
+        ("docs/timeline.html", "A trace to zoom, walk and search in"),
         ("reference/fa4sim.html", "simulate("),
         ("reference/command-fa4kernel.html", "--schedule"),
     ],
@@ -57,6 +58,15 @@ def opened(chromium, site, tmp_path):
 def test_pages_open_without_complaint(opened, page, words):
     dom, complaints = opened(page)
     assert words in re.sub(r"<[^>]+>", "", dom)
+    assert not complaints
+
+
+def test_a_timeline_can_be_explored_on_the_page_about_it(opened):
+    dom, _ = opened("docs/timeline.html")
+    assert '<iframe src="../_static/timeline.html"' in dom
+    inside, complaints = opened("_static/timeline.html")
+    assert 'aria-roledescription="timeline"' in inside
+    assert 'id="fa4-picture"' not in inside, "the script has taken the picture's place"
     assert not complaints
 
 

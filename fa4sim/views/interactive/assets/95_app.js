@@ -32,8 +32,8 @@ class App {
     this.relayout();
     this.details.show();
     this.resize();
-    // The key to the colours stands open where there is room.
-    this.dom.foot.open = root.clientWidth > 700;
+    // The key to the colours stands open where it is in nobody's way.
+    this.dom.foot.open = root.clientWidth >= 860;
     root.timeline = this;
   }
 
