@@ -133,6 +133,22 @@ def test_the_pointer_over_a_slice_shows_a_note(page):
     assert "wait for S_full" in note.inner_text() and "Last to arrive" in note.inner_text()
 
 
+def test_counters_tell_their_value_under_the_pointer_and_of_a_slice(page, causal_trace):
+    number = select(page, "tensor", "PV", 4)
+    start = app(page, "run.slice.start[argument]", number)
+    counter = causal_trace.counter.where(name="bytes_in_flight")
+    before = counter["value"][counter["time"] <= start][-1]
+    assert (
+        f"{before:,} of at most {counter['value'].max():,}" in page.locator("dl").first.inner_text()
+    )
+    box = page.locator(TRACKS).bounding_box()
+    y = app(page, "(({y, height}) => y + height / 2 - app.dom.scroller.scrollTop)"
+                  "(app.lines.find(({node}) => node.label === 'ring slots held'))")  # fmt: skip
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + y)
+    note = page.locator(".fa4-tip").inner_text()
+    assert "ring slots held" in note and note.split(" ")[0] in ("1", "2", "3")
+
+
 def test_a_wait_says_why_and_its_chain_can_be_walked_back_and_forth(page):
     select(page, "softmax0", "S_full", 3)
     page.locator(TRACKS).focus()

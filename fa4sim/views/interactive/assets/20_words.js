@@ -70,6 +70,16 @@ function spokenWords(run, i, runs) {
   );
 }
 
+function counterName({ name }) {
+  return name.replaceAll("_", " ");
+}
+
+/** A counter's value at a place of the time axis. */
+function counterValue(counter, x) {
+  const at = firstAbove(counter.x.length, (k) => counter.x[k], x) - 1;
+  return at < 0 ? 0 : counter.values[at];
+}
+
 /** What ended a wait, in sentences; "" for what is none. */
 function whyWords(run, i) {
   if (!run.isWait(i)) return "";

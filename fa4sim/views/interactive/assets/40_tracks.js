@@ -106,7 +106,7 @@ function ctaNode(run, sm, cta, tracks, open) {
 }
 
 function counterNode(run, counter) {
-  return new TrackNode("counter", counter.name.replaceAll("_", " "), run, { counter });
+  return new TrackNode("counter", counterName(counter), run, { counter });
 }
 
 function roleNode(run, role, numbers) {

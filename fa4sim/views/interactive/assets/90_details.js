@@ -67,7 +67,15 @@ class Details {
       run.isWait(i) && s.phase[i] >= 0 ? fact("phase", `after ${s.phase[i]} completed (waits on parity ${(s.phase[i] + 1) % 2})`) : [],
       fact("reason", run.text(s.reason[i])),
       run.grain ? fact("clock", run.grain) : [],
+      ...this.counters(run, i),
     ].flat();
+  }
+
+  /** What the main counters of its CTA stood at when the slice began. */
+  counters(run, i) {
+    const { cta, sm } = run.track(i);
+    const mine = run.counters.filter((each) => each.cta === cta && each.sm === sm && FIRST_COUNTERS.includes(each.name));
+    return mine.map((each) => fact(counterName(each), `${NUMBER.format(counterValue(each, run.x0[i]))} of at most ${NUMBER.format(each.most)}`));
   }
 
   links(title, key, run, links) {

@@ -65,7 +65,7 @@ class Input {
     this.pointerX = event.offsetX;
     const before = this.pointers.get(event.pointerId);
     if (!before) {
-      if (event.pointerType === "mouse") app.hover(app.at(canvas, event.offsetX, event.offsetY), event);
+      if (event.pointerType === "mouse") this.point(event, canvas);
       return;
     }
     const now = { x: event.offsetX, y: event.offsetY };
@@ -74,6 +74,13 @@ class Input {
     else this.drag(before, now, event.pointerType, canvas);
     this.pointers.set(event.pointerId, now);
     app.redraw();
+  }
+
+  point(event, canvas) {
+    const { app } = this;
+    const { offsetX: x, offsetY: y } = event;
+    const over = canvas === app.dom.trackCanvas ? app.counterAt(x, y) : null;
+    app.hover(app.at(canvas, x, y), event, over);
   }
 
   drag(before, now, kind, canvas) {

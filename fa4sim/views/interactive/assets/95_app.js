@@ -165,28 +165,49 @@ class App {
     return i < 0 ? null : { run: row.run, i };
   }
 
-  hover(found, event) {
+  /** The counter at a pixel of the tracks, and its value there: `{counter, value, time}` or null. */
+  counterAt(x, y) {
+    const at = y + this.dom.scroller.scrollTop;
+    const node = this.lines.find((each) => at >= each.y && at < each.y + each.height)?.node;
+    if (node?.kind !== "counter") return null;
+    const time = this.view.time(x);
+    return { counter: node.counter, value: counterValue(node.counter, time), time };
+  }
+
+  /** The pointer is at slice `found`, or over the counter `over`, or over nothing. */
+  hover(found, event, over = null) {
     const same = found?.i === this.hovered?.i && found?.run === this.hovered?.run;
     this.hovered = found;
-    const { tip, stage, trackCanvas } = this.dom;
+    const { tip, trackCanvas } = this.dom;
     trackCanvas.classList.toggle("fa4-over", Boolean(found));
-    tip.hidden = !found;
-    if (found) {
-      const { run, i } = found;
-      if (!same) {
-        const why = whyWords(run, i);
-        tip.replaceChildren(el("strong", {}, sliceWords(run, i)),
-          el("span", {}, `${trackWords(run.track(i))} · ${clockTime(run, run.slice.start[i])} – ${clockTime(run, run.endOf(i))}`),
-          el("span", {}, lengthWords(run, run.slice.length[i])), ...(why ? [el("span", {}, why)] : []));
-      }
-      const box = stage.getBoundingClientRect();
-      const left = event.clientX - box.left + 14;
-      const fits = left + tip.offsetWidth < box.width;
-      tip.style.left = `${fits ? left : Math.max(4, left - tip.offsetWidth - 28)}px`;
-      const below = event.clientY - box.top + 18;
-      tip.style.top = `${below + tip.offsetHeight < box.height ? below : below - tip.offsetHeight - 30}px`;
+    tip.hidden = !found && !over;
+    if (over) {
+      const { counter, value } = over;
+      tip.replaceChildren(el("strong", {}, `${NUMBER.format(value)} ${counter.unit}`), el("span", {}, counterName(counter)));
+    } else if (found && !same) {
+      tip.replaceChildren(...this.tipWords(found));
     }
+    if (!tip.hidden) this.placeTip(event);
     if (!same) this.redraw();
+  }
+
+  tipWords({ run, i }) {
+    const why = whyWords(run, i);
+    const times = `${clockTime(run, run.slice.start[i])} – ${clockTime(run, run.endOf(i))}`;
+    return [
+      el("strong", {}, sliceWords(run, i)), el("span", {}, `${trackWords(run.track(i))} · ${times}`),
+      el("span", {}, lengthWords(run, run.slice.length[i])), ...(why ? [el("span", {}, why)] : []),
+    ];
+  }
+
+  placeTip({ clientX, clientY }) {
+    const { tip, stage } = this.dom;
+    const box = stage.getBoundingClientRect();
+    const left = clientX - box.left + 14;
+    const fits = left + tip.offsetWidth < box.width;
+    tip.style.left = `${fits ? left : Math.max(4, left - tip.offsetWidth - 28)}px`;
+    const below = clientY - box.top + 18;
+    tip.style.top = `${below + tip.offsetHeight < box.height ? below : below - tip.offsetHeight - 30}px`;
   }
 
   focusX() {
