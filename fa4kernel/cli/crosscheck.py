@@ -11,7 +11,7 @@ import click
 
 import fa4kernel
 from fa4kernel.compiling import CompilationError
-from fa4kernel.crosscheck.cases import CASES, SMS, Case
+from fa4kernel.crosscheck.cases import SMS, Case, cases_for
 from fa4kernel.crosscheck.check import KERNELS, Crosscheck, crosscheck
 from fa4kernel.crosscheck.kernel import Unavailable
 from fa4kernel.crosscheck.page import COMMAND, PAGE, page
@@ -153,15 +153,12 @@ def _write(as_json: bool, against: str | None, seed: int) -> None:
         )
     kernels = (against,) if against else tuple(KERNELS)
     verdicts: dict[str, list[tuple[Case, Crosscheck]]] = {}
-    total = len(kernels) * len(CASES)
+    runs = [(kernel, case) for kernel in kernels for case in cases_for(kernel)]
     with Steps("running the problems") as steps, _broken(), refusals():
-        for number, kernel in enumerate(kernels):
-            for other, case in enumerate(CASES):
-                verdict = crosscheck(
-                    case.problem, case.design, case.machine, against=kernel, seed=seed
-                )
-                verdicts.setdefault(kernel, []).append((case, verdict))
-                steps(number * len(CASES) + other + 1, total)
+        for number, (kernel, case) in enumerate(runs):
+            verdict = crosscheck(case.problem, case.design, case.machine, against=kernel, seed=seed)
+            verdicts.setdefault(kernel, []).append((case, verdict))
+            steps(number + 1, len(runs))
         write_whole(target, lambda path: path.write_text(page(verdicts), encoding="utf-8"))
     facts = {
         "agree": all(v.agrees for found in verdicts.values() for _, v in found),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.crosscheck.inputs import Inputs
+from fa4kernel.crosscheck.paging import given
 from fa4sim.numerics import from_bits16, to_bits16
 from fa4sim.specs import FP8, Design, Problem
 
@@ -26,7 +27,8 @@ class Call:
 
     ``q``, ``o`` are (batch, seqlen_q, heads, head_dim) and ``lse`` (batch, heads, seqlen_q); with
     varied lengths (tokens, heads, head_dim) and (heads, tokens), and ``starts_q`` the first token
-    of each sequence and the end (int32). ``k``, ``v``, ``starts_k`` likewise.
+    of each sequence and the end (int32). ``k``, ``v``, ``starts_k`` likewise; or in pages, with a
+    ``page_table`` and the ``keys`` of each sequence.
     """
 
     q: Bits
@@ -36,16 +38,14 @@ class Call:
     lse: Floats
     starts_q: NDArray[np.int32] | None = None
     starts_k: NDArray[np.int32] | None = None
+    keys: NDArray[np.int32] | None = None
+    page_table: NDArray[np.int32] | None = None
 
 
 def check(problem: Problem, design: Design) -> None:
     """Refuse what the cross-check does not cover. Raises ``ValueError``."""
     if problem.dtype in FP8:
         raise ValueError(f"dtype={problem.dtype!r}: the cross-check computes in bf16 or fp16")
-    if problem.page_size is not None:
-        raise ValueError(
-            f"page_size={problem.page_size}: pages are not cross-checked; leave page_size out"
-        )
     if design.q_load != "tma":
         raise ValueError(
             f"heads={problem.heads} over kv_heads={problem.kv_heads}: {problem.group} query heads "
@@ -60,17 +60,22 @@ def check(problem: Problem, design: Design) -> None:
 
 def bits(problem: Problem, inputs: Inputs) -> Call:
     """The arrays of a call, its outputs full of NaN."""
-    q, k, v = (to_bits16(x, problem.dtype) for x in (inputs.q, inputs.k, inputs.v))
-    starts_q = starts_k = None
+    keys, values, table = given(problem, inputs)
+    q, k, v = (to_bits16(x, problem.dtype) for x in (inputs.q, keys, values))
+    starts_q = starts_k = used = None
     if problem.seqlens_q is not None:
-        assert problem.seqlens_k is not None
         q, starts_q = _packed(q, problem.seqlens_q)
+    if starts_q is not None and table is None:
+        assert problem.seqlens_k is not None
         k, starts_k = _packed(k, problem.seqlens_k)
         v, _ = _packed(v, problem.seqlens_k)
+    elif problem.seqlens_k is not None:
+        used = np.array(problem.seqlens_k, np.int32)
     rows, heads = q.shape[:-2], problem.heads
     shape = (heads, *rows) if starts_q is not None else (rows[0], heads, rows[1])
     out = np.full((*rows, heads, problem.dim_v), UNWRITTEN, np.uint16)
-    return Call(q, k, v, out, np.full(shape, np.nan, np.float32), starts_q, starts_k)
+    lse = np.full(shape, np.nan, np.float32)
+    return Call(q, k, v, out, lse, starts_q, starts_k, used, table)
 
 
 def padded(problem: Problem, call: Call) -> tuple[Floats, Floats]:

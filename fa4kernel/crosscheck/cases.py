@@ -59,6 +59,19 @@ CASES = (
     _case("grouped heads, not packed", {"cta_group": 1, "pack_gqa": False}, heads=4, kv_heads=2,
           seqlen_q=300, seqlen_k=400),
     _case("varied lengths", seqlens_q=(300, 17, 512), seqlens_k=(300, 250, 384)),
+    _case("pages of 16, one Q tile, grouped", heads=8, kv_heads=2, seqlen_q=1,
+          seqlens_k=(300, 129, 700), page_size=16),
+    _case("pages of 1", seqlen_q=400, seqlens_k=(500, 333), page_size=1),
+    _case("pages of 64, head dim 64, causal", seqlen_q=300, seqlens_k=(500, 333), page_size=64,
+          head_dim=64, causal=True),
+    _case("pages of 32, (192, 128)", seqlen_q=300, seqlens_k=(900, 200), page_size=32,
+          head_dim=192, head_dim_v=128),
+    _case("pages of 128", ONE, seqlen_q=400, seqlens_k=(500, 333), page_size=128),
     _case("varied lengths, causal, grouped", heads=8, kv_heads=2, seqlens_q=(150, 60, 33),
           seqlens_k=(300, 60, 500), causal=True),
 )  # fmt: skip
+
+
+def cases_for(kernel: str) -> tuple[Case, ...]:
+    """The problems that are run on "ours" or "official": pages on our kernel only."""
+    return tuple(case for case in CASES if kernel == "ours" or case.problem.page_size is None)

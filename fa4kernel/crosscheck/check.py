@@ -18,6 +18,7 @@ from fa4kernel.crosscheck.lives import compare_lives
 from fa4kernel.crosscheck.mix import compare_mix
 from fa4kernel.crosscheck.numerics import Result, compare_numerics
 from fa4kernel.crosscheck.order import compare_order
+from fa4kernel.crosscheck.paging import given
 from fa4kernel.crosscheck.simulated import Simulated, simulated
 from fa4kernel.crosscheck.verdict import Part
 from fa4sim.specs import Design, Machine, Problem
@@ -77,6 +78,11 @@ def kernel_of(
         from fa4kernel.crosscheck.ours import ours
 
         return ours(problem, design, machine, inputs)
+    if problem.page_size is not None:
+        raise ValueError(
+            f"page_size={problem.page_size}: pages are cross-checked with our kernel only; use "
+            "against='ours' (--against ours)"
+        )
     from fa4kernel.crosscheck.official import official
 
     return official(problem, design, machine, inputs)
@@ -113,10 +119,11 @@ def crosscheck(
     inputs = draw(problem, seed, rising)
     kernel = kernel_of(against, problem, design, machine, inputs)
     run = emulated(kernel)
-    given = (inputs.q, inputs.k, inputs.v)
-    own = simulated(problem, design, machine, given, inputs.sink)
+    keys, values, table = given(problem, inputs)
+    arrays = (inputs.q, keys, values)
+    own = simulated(problem, design, machine, arrays, inputs.sink, page_table=table)
     fed = simulated(
-        problem, design, machine, given, inputs.sink, run.record.scores, kernel.empty_block
+        problem, design, machine, arrays, inputs.sink, run.record.scores, kernel.empty_block, table
     )
     parts = compare(kernel, inputs, own, fed, run)
     if costs:

@@ -74,7 +74,11 @@ class Ear:
 
     def _hear_loads(self, cta: Cta) -> None:
         original = cta.tma.push
-        (warp,) = (w for w in self.warps.values() if w.role == "load" and w.cta == cta.number)
+        loaders = [a for a in self.cluster.agents if a.role == "load" and a.cta == cta.number]
+        warp = self.warps[loaders[0].key]  # of several it is the first that tells TMA
+        for each in loaders:
+            if hasattr(each, "copy"):
+                self._hear_copies(cta, each)
 
         def push(load: Load) -> None:
             slot = f"sQ[{load.stage}]" if load.tensor == "Q" else f"sKV[{load.stage}]"
@@ -84,6 +88,19 @@ class Ear:
             original(load)
 
         cta.tma.push = push  # type: ignore[method-assign]
+
+    def _hear_copies(self, cta: Cta, agent: Any) -> None:
+        """What a load warp copies row by row."""
+        original, warp = agent.copy, self.warps[agent.key]
+
+        def copy(tensor: str, slot: int, tile: WorkTile, piece: Any, last: bool) -> Any:
+            label = self.kv_label(self.cluster.tiles[agent.tile], agent.block)
+            self.record.did(warp, f"load {tensor}", f"sKV[{slot}]", label, self.core.now)
+            rows = piece.rows * agent.costs.row_groups
+            self.record.amounts["bytes loaded"] += rows * agent.costs.row_bytes[tensor]
+            yield from original(tensor, slot, tile, piece, last)
+
+        agent.copy = copy
 
     def _hear_stores(self, cta: Cta) -> None:
         original = cta.tma_store.push
@@ -152,5 +169,9 @@ class Ear:
         tile = self.cluster.tiles[load.tile]
         if load.tensor == "Q":
             return self.q_label(tile, load.stage, cta)
+        return self.kv_label(tile, load.block)
+
+    def kv_label(self, tile: WorkTile, block: int) -> Label:
+        """Label of a K or V tile."""
         head = kv_head_of(self.cluster.problem, self.cluster.design, tile.head)
-        return tile.batch, head, load.block if load.block >= 0 else self.empty_block
+        return tile.batch, head, block if block >= 0 else self.empty_block

@@ -36,8 +36,9 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
     cfg = Config.of(problem, design)
     call = bits(problem, inputs)
     arrays = Arrays(
-        call.q, call.k, call.v, call.o, call.lse, inputs.sink, call.starts_q, call.starts_k
-    )
+        call.q, call.k, call.v, call.o, call.lse, inputs.sink, call.starts_q, call.starts_k,
+        seqused_k=call.keys, page_table=call.page_table,
+    )  # fmt: skip
     scale = problem.softmax_scale
     window = (None, 0) if problem.causal else problem.window or (None, None)
     made = launch(
@@ -45,8 +46,9 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         window=window, sms=machine.sms,
     )  # fmt: skip
     tensors = Tensors(
-        call.q, call.k, call.v, call.o, call.starts_q, call.starts_k, cfg.ratio, design.tile_n
-    )
+        call.q, call.k, call.v, call.o, call.starts_q, call.starts_k, cfg.ratio, design.tile_n,
+        call.page_table,
+    )  # fmt: skip
 
     def results() -> tuple[Floats, Floats]:
         return padded(problem, call)

@@ -45,6 +45,7 @@ def simulated(
     sink: Floats | None = None,
     scores: Scores | None = None,
     empty_block: int = -1,
+    page_table: NDArray[np.int32] | None = None,
 ) -> Simulated:
     """Run every cluster of a problem over its tiles, and write down what it does.
 
@@ -52,7 +53,8 @@ def simulated(
         problem: what is computed.
         design: how; of ``static_persistent`` and one-tile-each schedulers.
         machine: its ``sms`` decide how many clusters share the tiles.
-        arrays: q, k, v of shapes (batch, seqlen, heads, head_dim), float32.
+        arrays: q, k, v of shapes (batch, seqlen, heads, head_dim), float32; k and v in pages, if
+            there is a ``page_table``.
         sink: (heads,) or None.
         scores: S tiles to put in the place of the pipeline's own, by CTA and label.
         empty_block: what to call the block of a tile that sees no key.
@@ -64,7 +66,7 @@ def simulated(
     lists = plan.lists or [[i] for i in range(len(plan.tiles))]
     lists = [*lists, *[[]] * plan.padding]  # clusters of the grid that find no tile
     record = Record("simulator", "cycles")
-    data = HeardData(problem, design, *arrays, sink, record=record, scores=scores)
+    data = HeardData(problem, design, *arrays, sink, page_table, record=record, scores=scores)
     hazards: list[Any] = []
     for number, indices in enumerate(lists):
         hazards += _cluster(

@@ -24,6 +24,7 @@ class Tensors:
         starts_q, starts_k: first token of each packed sequence, None where there is a batch axis.
         ratio: query heads that share the rows of a tile (1 unless packed).
         tile_n: keys of a block.
+        page_table: which pages sequences have; k and v then are (pages, page_size, …).
     """
 
     q: NDArray[Any]
@@ -34,6 +35,7 @@ class Tensors:
     starts_k: NDArray[Any] | None = None
     ratio: int = 1
     tile_n: int = 128
+    page_table: NDArray[Any] | None = None
 
     def name(self, tensor_map: TensorMap) -> str | None:
         """Q, K, V or O; None for another array."""
@@ -52,6 +54,8 @@ class Tensors:
         name = self.name(tensor_map)
         assert name is not None
         batch, row, head = self._place(tensor_map, coordinates, name)
+        if self.page_table is not None and name in "KV":
+            return self._of_page(batch, row, head)
         starts = self.starts_q if name in "QO" else self.starts_k
         if starts is not None:
             batch = _sequence(starts, row) if within is None else within
@@ -60,6 +64,25 @@ class Tensors:
             group, inner = divmod(head, self.ratio)
             return batch, group, row * self.ratio + inner
         return batch, head, row // self.tile_n
+
+    def _of_page(self, page: int, row: int, head: int) -> Label:
+        """The tile of a row of a page."""
+        assert self.page_table is not None
+        (batch,), (nth,) = np.nonzero(self.page_table == page)
+        return int(batch), head, (int(nth) * self.k.shape[1] + row) // self.tile_n
+
+    def rows_at(self, memory: NDArray[Any], offsets: NDArray[Any]) -> set[tuple[str, Label]]:
+        """Tensors and tiles of the K or V rows in pages that bytes of an array belong to."""
+        for name in "kv":
+            array = getattr(self, name)
+            if _address(array) == _address(memory):
+                pages, rows, heads, _ = array.strides
+                places = {
+                    (at // pages, at % pages // rows, at % rows // heads)
+                    for at in np.unique(offsets).tolist()
+                }
+                return {(name.upper(), self._of_page(*place)) for place in places}
+        return set()
 
     def _place(
         self, tensor_map: TensorMap, coordinates: tuple[int, ...], name: str

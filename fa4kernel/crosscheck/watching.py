@@ -16,13 +16,13 @@ import numpy as np
 from fa4kernel.crosscheck.kernel import Kernel
 from fa4kernel.crosscheck.record import Label, Record
 from fa4kernel.crosscheck.tensors import rows_left
-from fa4kernel.crosscheck.watching_tensor import TensorWatch
+from fa4kernel.crosscheck.watching_copies import CopyWatch
 from fa4kernel.emulator.machine.machine import Machine
 
 __all__ = ["Watch"]
 
 
-class Watch(TensorWatch):
+class Watch(CopyWatch):
     """A watcher of one machine that writes a :class:`Record`; see the module."""
 
     def __init__(self, kernel: Kernel, machine: Machine) -> None:

@@ -206,19 +206,27 @@ def copy_q(me: Place, tile: tiles.Tile, stage: Constexpr, nth: Int32) -> None:
 
 @cute.jit
 def drain(me: Place, turn: Int32, count: Int32) -> None:
-    """Before the CTA may end, every slot and the last Q must have been given up."""
-    if cutlass.const_expr(me.is_alone):
-        drain_all(me, turn, count)
+    """Before the CTA may end, every slot and the last Q must have been given up.
+
+    As ever, a warp waits for what it has loaded.
+    """
+    cfg = me.cfg
+    if cutlass.const_expr(me.is_alone or cfg.kv_load == "cp_async"):
+        drain_kv(me, turn)
     else:
         if me.is_first:
-            drain_all(me, turn, count)
+            drain_kv(me, turn)
+    if cutlass.const_expr(me.is_alone or cfg.q_load == "cp_async"):
+        me.barriers.load_Q_empty.wait_previous(cfg.q_stages - 1, count)
+    else:
+        if me.is_first:
+            me.barriers.load_Q_empty.wait_previous(cfg.q_stages - 1, count)
 
 
 @cute.jit
-def drain_all(me: Place, turn: Int32, count: Int32) -> None:
-    """For one warp: what it waits for, nobody else needs to see."""
-    cfg, barriers = me.cfg, me.barriers
-    for _ in cutlass.range_constexpr(cfg.kv_stages):
-        barriers.load_KV_empty.wait_previous(turn % cfg.kv_stages, turn // cfg.kv_stages)
+def drain_kv(me: Place, turn: Int32) -> None:
+    """Wait until every slot of the ring has been given up."""
+    stages = me.cfg.kv_stages
+    for _ in cutlass.range_constexpr(stages):
+        me.barriers.load_KV_empty.wait_previous(turn % stages, turn // stages)
         turn += 1
-    barriers.load_Q_empty.wait_previous(cfg.q_stages - 1, count)

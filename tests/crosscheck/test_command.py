@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from fa4kernel.cli import crosscheck as module
 from fa4kernel.cli import main
-from fa4kernel.crosscheck.cases import CASES, Case
+from fa4kernel.crosscheck.cases import CASES, Case, cases_for
 from fa4kernel.crosscheck.check import Crosscheck
 from fa4kernel.crosscheck.costs import COST_MODEL, STEP_SLOTS
 from fa4kernel.crosscheck.mix import AMOUNTS, OWN_RESCALES
@@ -101,6 +101,7 @@ def test_a_hazard_is_told_with_exit_code_3(made: dict[str, Any]) -> None:
     ("arguments", "words"),
     [
         (["--dtype", "e4m3"], "dtype='e4m3': the cross-check computes in bf16 or fp16"),
+        (["--page-size", "16", "--against", "official"], "pages are cross-checked with our kernel"),
         (["--heads", "6", "--kv-heads", "2"], "3 query heads do not divide a tile of 128 rows"),
         (["--seqlen-q", "65536", "--seqlen-k", "65536"], "a cross-check takes 2,000 at most"),
         (["--set", "scheduler=dynamic"], "scheduler='dynamic' is not cross-checked"),
@@ -148,5 +149,10 @@ def test_the_pages_problems_are_what_the_issue_asks_for() -> None:
     assert some(lambda c: c.problem.causal) and some(lambda c: c.problem.window)
     assert {64, 128, 192} <= {case.problem.head_dim for case in CASES}
     assert some(lambda c: c.design.pack_gqa) and some(lambda c: c.problem.seqlens_q)
+    assert some(lambda c: c.design.kv_load == "cp_async" and c.design.q_stages == 1)
+    assert some(lambda c: c.design.kv_load == "cp_async" and c.design.uneven_kv_ring)
+    assert some(lambda c: c.problem.page_size == 128)
+    assert all(case.problem.page_size is None for case in cases_for("official"))
+    assert cases_for("ours") == CASES
     assert some(lambda c: c.design.cta_group == 2) and some(lambda c: c.design.uneven_kv_ring)
     assert len({case.name for case in CASES}) == len(CASES)

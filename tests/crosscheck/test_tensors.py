@@ -46,6 +46,26 @@ def test_a_box_of_packed_sequences_counts_from_its_sequence() -> None:
     assert tensors.label(of_q, (0, 384, 1), within=0) == (0, 1, 384)
 
 
+def test_a_box_of_a_page_names_the_sequence_that_has_it_and_the_block() -> None:
+    k, table = zeros(7, 128, 2, 64), np.array([[4, 0], [6, 2]], np.int32)
+    tensors = Tensors(zeros(2, 9, 2, 64), k, k.copy(), zeros(2, 9, 2, 64), page_table=table)
+    of_k = TensorMap.of(k, (3, 1, 2, 0), (64, 128, 1, 1), "128B", dtype="bf16")
+    assert tensors.label(of_k, (64, 0, 1, 2)) == (1, 1, 1)
+    assert tensors.label(of_k, (0, 0, 0, 4)) == (0, 0, 0)
+
+
+def test_bytes_of_pages_name_tensor_sequence_head_and_block() -> None:
+    k, table = zeros(30, 16, 2, 64), np.arange(20, dtype=np.int32)[::-1].reshape(2, 10)
+    tensors = Tensors(zeros(2, 9, 2, 64), k, k.copy(), zeros(2, 9, 2, 64), page_table=table)
+    pages, rows, heads, _ = k.strides
+    memory = k.view(np.uint8).reshape(-1)
+    offsets = np.array([19 * pages + 3 * rows + heads, 12 * pages + heads + 16])
+    assert tensors.rows_at(memory, offsets) == {("K", (0, 1, 0))}  # first and eighth page of 0
+    assert tensors.rows_at(memory, np.array([11 * pages])) == {("K", (0, 0, 1))}
+    assert tensors.rows_at(memory, np.array([0])) == {("K", (1, 0, 1))}
+    assert tensors.rows_at(zeros(9).view(np.uint8), np.array([0])) == set()
+
+
 def test_a_map_of_another_array_has_no_name() -> None:
     q = zeros(1, 128, 1, 64)
     tensors = Tensors(q, q.copy(), q.copy(), q.copy())
