@@ -85,11 +85,10 @@ def attention(
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
             `cu_seqlens_q` if not given.
         page_table: int32 (batch, max_pages), the pages of each sequence in their order; what is
-            beyond a sequence's last page does not matter. The kernel multiplies what a last page of
-            128 keys holds beyond the sequence by 0, so it must be finite; of other pages it is not
-            read.
+            beyond a sequence's last page does not matter.
         seqused_k: int32 (batch,), keys of each sequence; all that k or the table has room for if
-            not given.
+            not given. What lies behind them in a block of 128, in one piece or in a page of 128, is
+            multiplied by 0, so it must be finite; in pages of other sizes it is not read.
         q_descale, k_descale, v_descale: float32 (batch, kv_heads), by which FP8 values are
             multiplied; 1 if not given.
         dtype: "bf16", "fp16", "e4m3" or "e5m2", if the arrays are float32; one of the last two, if

@@ -19,6 +19,8 @@ from fa4kernel.forward.config import TILE, Config
 from fa4kernel.forward.gather import Team
 from fa4kernel.forward.tiles import Tile
 
+NOWHERE = -1  # the page of a sequence that has no key: TMA finds none there, and brings zeros
+
 
 @cute.jit
 def locate(cfg: Constexpr, a: Arguments, tile: Tile, block: Int32, team: Team) -> Any:
@@ -31,8 +33,8 @@ def locate(cfg: Constexpr, a: Arguments, tile: Tile, block: Int32, team: Team) -
     if cutlass.const_expr(cfg.kv_load == "cp_async"):
         return [token(a, tile, block * TILE + row) for row in team.rows()]
     elif cutlass.const_expr(cfg.paged):
-        page = Int32(0)
-        if block * TILE < tile.seqlen_k:  # a sequence may have no page at all
+        page = Int32(NOWHERE)
+        if block * TILE < tile.seqlen_k:
             page = entry(a, tile, block)
         return page
     else:
