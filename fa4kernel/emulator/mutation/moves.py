@@ -1,12 +1,13 @@
 """Mutants in which an arrival comes before what it should come after.
 
-The arrival moves up over the nearest fence, wait, load or store before it. Where one lane arrives
+The arrival moves up over the nearest fence, wait, load or store before it, one for ``cp.async``
+copies over the copies. Where one lane arrives
 (``elect``, a branch around it), what stands before moves down behind the branch instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fa4kernel.emulator.machine.dataflow import read, target, written
@@ -25,7 +26,18 @@ def is_arrival(instruction: Instruction) -> bool:
         return instruction.qualifiers[0] == "arrive" and not instruction.has("expect_tx")
     if instruction.opcode in ("bar", "barrier"):
         return instruction.has("arrive") and not instruction.has("cluster")
-    return False
+    return is_for_copies(instruction)
+
+
+def is_for_copies(instruction: Instruction) -> bool:
+    """Whether it arrives when the ``cp.async`` copies before it are complete."""
+    return instruction.opcode == "cp" and instruction.has("async", "mbarrier")
+
+
+def copies(instruction: Instruction) -> str | None:
+    """What an arrival for copies stands behind for a reason: a copy by a thread."""
+    by_thread = instruction.opcode == "cp" and instruction.has("async", "global")
+    return "copy" if by_thread and not instruction.has("bulk") else None
 
 
 def guarded(instruction: Instruction) -> str | None:
@@ -72,13 +84,14 @@ def moved_arrivals(sites: Sites, index: int) -> Iterator[tuple[str, str, tuple[E
     if not is_arrival(instruction):
         return
     walk = _Walk(index, {r.name for r in read(instruction)})
+    word_of = copies if is_for_copies(instruction) else guarded
     at = index - 1
     while at >= max(0, index - REACH):
         head = _loop_that_ends(sites, at)
-        word = "wait" if head is not None else guarded(sites.code[at])
+        word = "wait" if head is not None else word_of(sites.code[at])
         if word is not None:
-            if word in ("load", "store"):
-                edits = _over_all(sites, walk, at, word)
+            if word in ("load", "store", "copy"):
+                edits = _over_all(sites, walk, at, word_of)
             else:
                 edits = _swap(sites, walk, head if head is not None else at, at)
             if edits is not None:
@@ -116,16 +129,18 @@ def _step_over(sites: Sites, walk: _Walk, at: int) -> bool:
     return True
 
 
-def _over_all(sites: Sites, walk: _Walk, at: int, word: str) -> tuple[Edit, ...] | None:
-    """The arrival moved up over all the loads or stores that stand together, as far as it can."""
-    found = None
+def _over_all(
+    sites: Sites, walk: _Walk, at: int, word_of: Callable[[Instruction], str | None]
+) -> tuple[Edit, ...] | None:
+    """The arrival moved up over all the accesses that stand together, as far as it can."""
+    word, found = word_of(sites.code[at]), None
     while True:
-        if guarded(sites.code[at]) == word:
+        if word_of(sites.code[at]) == word:
             edits = None if walk.fixed else _swap(sites, walk, at, at)
             if edits is None:
                 return found
             found = edits
-        elif guarded(sites.code[at]) is not None or is_arrival(sites.code[at]):
+        elif word_of(sites.code[at]) is not None or is_arrival(sites.code[at]):
             return found
         if at == 0 or not _step_over(sites, walk, at):
             return found

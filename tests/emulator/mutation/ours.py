@@ -6,6 +6,7 @@ causal kernel isn't persistent: there each CTA has one tile.
 
     python -m fa4kernel.emulator.mutation tests.emulator.mutation.ours:single \\
         tests.emulator.mutation.ours:pair tests.emulator.mutation.ours:causal \\
+        tests.emulator.mutation.ours:paged tests.emulator.mutation.ours:decode \\
         --checks strict-isa --seconds 300 --page docs/validation/our_kernel.md
 
 `strict-isa`, because this kernel has the fences of tensor memory that the manual asks for; the
@@ -34,6 +35,8 @@ REMARKS: dict[str, tuple[Remark, ...]] = {
         ),
     ),
     "pair": (),
+    "paged": (),
+    "decode": (),
     "causal": (
         Remark(
             "wait",
@@ -64,6 +67,20 @@ def causal() -> Problem:
     """Three CTAs with one causal tile each."""
     attention = Attention(seqlen_q=768, seqlen_k=768, causal=True)
     return _ours(Case("causal", attention, rising=True), "one CTA, causal")
+
+
+def paged() -> Problem:
+    """One CTA, four tiles of 256 rows, three or four blocks of keys in pages of 16."""
+    attention = Attention(seqlen_q=512, seqlens_k=(500, 300), page_size=16)
+    case = Case("paged", attention, sms=1, rising=True)
+    return _ours(case, "keys in pages of 16, copied by threads")
+
+
+def decode() -> Problem:
+    """One CTA, six tiles of one query of four heads, keys in pages of one in a ring of 5 slots."""
+    attention = Attention(heads=8, kv_heads=2, seqlen_q=1, seqlens_k=(700, 129, 500), page_size=1)
+    case = Case("decode", attention, sms=1, rising=True)
+    return _ours(case, "one query, keys in pages of 1")
 
 
 def _ours(case: Case, title: str) -> Problem:

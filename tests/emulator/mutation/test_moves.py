@@ -68,3 +68,14 @@ def test_arrival_moves_over_a_whole_wait_loop() -> None:
 def test_arrival_does_not_cross_a_label_that_others_jump_to() -> None:
     fence = "fence.proxy.async.shared::cta;"
     assert moved(f"@%p2 bra L; {fence}\nL: {ARRIVE}") == []
+
+
+def test_an_arrival_for_copies_moves_over_the_copies_before_it_and_nothing_else() -> None:
+    arrive = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1];"
+    copies = tuple(f"cp.async.cg.shared.global [%r3+{at}], [%rd2+{at}], 16;" for at in (16, 32))
+    load = "ld.shared.b32 %r5, [%r3];"
+    before = f"{load} {copies[0]} add.s32 %r2, %r2, 1; {load} {copies[1]}"
+    assert moved(f"{before} {arrive}") == [
+        ("over a copy", {copies[0]: f"{arrive} {copies[0]}", arrive: None})
+    ]
+    assert moved(f"{load} {arrive}") == []

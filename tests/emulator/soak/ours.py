@@ -37,6 +37,11 @@ SUBJECTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "packed": ("four query heads in a tile, causal", "packed-4-causal", {}),
     "varlen": ("sequences of different lengths, two empty", "varlen-empty", {}),
     "one-q-tile": ("one Q tile, four tiles a CTA", "one-tile-T", {}),
+    "paged": ("keys in pages of 16, copied by threads, three tiles", "page-16-WTR", {
+        "problem": Problem(seqlen_q=256, seqlens_k=(500, 300, 7), page_size=16),
+    }),
+    "decode": ("one query of four heads, keys in pages of one", "page-1-decode-T", {}),
+    "odd": ("five query heads in a tile, Q copied by threads", "odd-5-WT", {}),
     "by-correction": (
         "O stored by the correction warps over the memory of Q", "stored-by-correction-d192-T", {},
     ),
