@@ -32,6 +32,7 @@ def test_the_notebooks_are_there() -> None:
         "09",
         "10",
         "11",
+        "12",
         "14",
         "15",
     ]
