@@ -17,11 +17,12 @@ def test_dragging_fifty_thousand_slices_stays_smooth(tmp_path):
     path = write_interactive(run_with(50_000).trace, tmp_path / "large.html")
     with frames.opened(path) as (page, _):
         moved = frames.pan(page, frames.VIEWS["the whole run, every warp's track open"], 60)
-    # Medians, for a machine that has other work: benchmarks.frames measures the rest of it.
+    # What a frame costs, and not how late it comes: other tests may have both cores meanwhile.
+    # benchmarks.frames measures both.
     assert len(moved.between) == len(moved.drawn) == 60
-    assert statistics.median(moved.between) <= frames.WANTED_MS
-    assert statistics.median(moved.drawn) <= frames.WANTED_MS / 2
-    assert 0 < moved.cpu < 2 * frames.WANTED_MS
+    assert 0 < moved.cpu <= frames.WANTED_MS
+    assert statistics.median(moved.drawn) <= frames.WANTED_MS / 4
+    assert statistics.median(moved.between) <= 3 * frames.WANTED_MS
 
 
 def test_the_section_says_which_views_are_as_smooth_as_wanted():
