@@ -60,12 +60,20 @@ LIVE_ONLY = "(Here the live notebook has a control. Run it to turn the knob.)"
 
 
 def without_controls(app, tree):
-    """Put a line of words where a notebook shows a control: a page can't re-run anything."""
+    """Put a line of words where a notebook shows a control: a page can't re-run anything.
+
+    A widget that brings a picture of itself, as the interactive timeline does, is shown by that.
+    """
     noted = None
     for bundle in list(tree.findall(nodes.container)):
         if bundle.get("nb_element") != "mime_bundle":
             continue
-        if WIDGET not in {child.get("mime_type") for child in bundle.children}:
+        live = [child for child in bundle.children if child.get("mime_type") == WIDGET]
+        if not live:
+            continue
+        if any(str(child.get("mime_type")).startswith("image/") for child in bundle.children):
+            for child in live:
+                bundle.remove(child)
             continue
         cell = bundle.parent
         if noted is cell:  # one line for all controls of a cell
