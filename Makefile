@@ -25,7 +25,7 @@ NEEDS   := pyproject.toml constraints.txt $(if $(VENV_OK),,new-venv)
 LIGHT   := $(if $(wildcard $(VENV)/full),$(VENV)/full,$(VENV)/light)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-rest official check lint types format notebooks lab bench \
+.PHONY: help setup demo test test-all test-rest official check lint types format notebooks lab bench maps \
         docs site pins clean distclean new-venv
 
 help: ## list the targets
@@ -77,6 +77,9 @@ docs: $(VENV)/full ## build the site in build/site/html: notebooks executed, war
 
 site: docs ## build the site and serve it at http://localhost:8000
 	$(PY) -m http.server --bind localhost --directory build/site/html 8000
+
+maps: $(VENV)/full ## sweep and draw docs/maps.md
+	$(PY) -m benchmarks.maps.run
 
 bench: $(VENV)/full ## measure speed and write docs/benchmarks.md
 	$(PY) -m benchmarks.run
