@@ -1,5 +1,7 @@
 """`fa4sim fp8`: the numerics of 8-bit inputs, as tables."""
 
+from pathlib import Path
+
 import pytest
 
 from fa4sim.cli import fp8 as command
@@ -70,3 +72,18 @@ def test_writing_renews_the_section_and_leaves_the_rest(fa4sim, tmp_path, monkey
 def test_bad_options_are_refused(fa4sim, options, quoted):
     outcome = fa4sim("fp8", *options)
     assert outcome.code == 2 and quoted in outcome.err and outcome.out == ""
+
+
+def test_the_page_has_what_the_command_measures():
+    page = Path(__file__).resolve().parents[2] / command.PAGE
+    section = page.read_text("utf-8").split(command.BEGIN)[1].split(command.END)[0]
+    made = fp8_tables.choices((0, 4, 8), (0, 0.75, 2, 4, 8), ("e4m3", "e5m2"), 2048, 1.5, 0)
+    part = section.split(f"### {made.title}\n")[1].split("\n###")[0]
+    written = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()
+               if line.startswith("|")]  # fmt: skip
+    assert written[0] == made.head and part.strip().endswith(made.note)
+    for row, cells in zip(made.rows, written[2:], strict=True):
+        assert [cell.strip()[-1:] == "*" for cell in row] == [c[-1:] == "*" for c in cells]
+        for ours, theirs in zip(row[2:], cells[2:], strict=True):
+            near = pytest.approx(float(theirs.strip("*%")), abs=0.2 if "%" in theirs else 0.002)
+            assert float(ours.strip(" *%")) == near
