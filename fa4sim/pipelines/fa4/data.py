@@ -309,7 +309,7 @@ class Data:
         problem, design = self.problem, self.design
         s = memory.scores[stage, rows].copy()
         if problem.softcap:
-            scale = self.softmax_scale * float(self._of_head(self.descales.qk, tile))
+            scale = float(np.float32(self.softmax_scale) * self._of_head(self.descales.qk, tile))
             s = steps.score_mod_softcap(s, scale, problem.softcap)
         step = tile.steps[role.step]
         if step.kind != NO_MASK:
