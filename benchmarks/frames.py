@@ -1,7 +1,8 @@
-"""Measure how smooth the interactive timeline is and write the figures into `docs/timeline.md`.
+"""Measure how smooth the interactive timeline is, and take a picture of it, for `docs/timeline.md`.
 
 python -m benchmarks.frames              # about a minute; needs Chromium and Playwright
-python -m benchmarks.frames --print      # to standard output only
+python -m benchmarks.frames --print      # the figures to standard output, and no file
+python -m benchmarks.frames --picture    # the picture only
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from benchmarks.speed import machine
 from benchmarks.speed.perfetto import SLICES, run_with
 from benchmarks.speed.stopwatch import ROOT
 from fa4kernel.emulator.pages import put
+from fa4sim import Problem, simulate
 from fa4sim.views import write_interactive
+from fa4sim.views.files import write_whole
 
 PAGE = ROOT / "docs" / "timeline.md"
+PICTURE = ROOT / "docs" / "timeline.png"
 BEGIN = "<!-- Written by `python -m benchmarks.frames`; do not edit. -->"
 END = "<!-- End of what `python -m benchmarks.frames` writes. -->"
 
@@ -68,6 +72,15 @@ DRAG = """async ([prepare, frames]) => {
   }
   send("pointerup", x);
   return { between, drawn: app.frames.drawn.slice(-frames) };
+}"""
+
+# What the picture shows: a softmax warp's wait for S from the middle of the run, and its cause.
+SCENE = """() => {
+  const app = document.getElementById("fa4-timeline").timeline;
+  const [run] = app.runs;
+  const wait = [...run.x0.keys()].find((i) => run.track(i).role === "softmax0"
+    && run.name(i) === "S_full" && run.x0[i] > app.view.t0 + 1500);
+  app.select(run, wait, { reveal: true });
 }"""
 
 
@@ -131,6 +144,18 @@ def cpu_seconds() -> float:
         total += spent[number]
         left += children.get(number, [])
     return total
+
+
+def picture(target: Path) -> None:
+    """Write a picture of the page of a small work tile, with one wait selected."""
+    trace = simulate(Problem(seqlen_q=1024, causal=True), scope="cta").trace
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_interactive(trace, Path(folder) / "timeline.html")
+        with opened(path) as (page, _):
+            page.evaluate(SCENE)
+            page.wait_for_timeout(300)
+            data = page.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": 640})
+    write_whole(target, data)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -201,7 +226,12 @@ def section(
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frames", description=__doc__)
     parser.add_argument("--print", action="store_true", help="print the section, change no file")
+    parser.add_argument("--picture", action="store_true", help="write the picture only")
     options = parser.parse_args(given)
+    if not options.print:
+        picture(PICTURE)
+    if options.picture:
+        return
     text = measure()
     if options.print:
         print(text, end="")

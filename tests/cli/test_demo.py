@@ -28,10 +28,10 @@ def test_the_demo_reports_checks_and_writes(fa4sim, quick, tmp_path):
     outcome = fa4sim("demo", "--out", out)
     assert outcome.code == 0, outcome.err
     for words in ("TFLOP/s", "bottleneck:", "waits for", "equal, bit for bit", "attention",
-                  "timeline.png", "trace.pftrace", "ui.perfetto.dev"):  # fmt: skip
+                  "timeline.png", "timeline.html", "trace.pftrace", "ui.perfetto.dev"):  # fmt: skip
         assert words in outcome.out
     written = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert set(written) >= {"timeline.png", "trace.pftrace"}
+    assert set(written) >= {"timeline.png", "timeline.html", "trace.pftrace"}
     assert not [name for name in written if name.startswith(".")], "no half-written file is left"
     for name, content in written.items():
         assert content.startswith(PNG) == name.endswith(".png")

@@ -37,8 +37,8 @@ class Details {
     const why = whyWords(run, i);
     return [
       el("h3", {}, this.swatch(run, i), sliceWords(run, i)),
-      el("dl", {}, this.facts(run, i)),
       why ? el("section", { class: "fa4-why" }, el("h4", {}, "Why it waited"), el("p", {}, why)) : null,
+      el("dl", {}, this.facts(run, i)),
       this.links("Before it", "[", run, run.before(i)),
       this.links("After it", "]", run, run.after(i)),
       life ? this.life(run, life) : null,
