@@ -16,6 +16,7 @@ from fa4sim.cli.compare import compare
 from fa4sim.cli.demo import demo
 from fa4sim.cli.errors import STOPPED, BadInput, Failure
 from fa4sim.cli.fp8 import fp8
+from fa4sim.cli.kvcache import kvcache
 from fa4sim.cli.machines import machines
 from fa4sim.cli.options import examples
 from fa4sim.cli.output import print_json
@@ -95,6 +96,7 @@ def main() -> None:
 
 
 for command in (
-    *(demo, run, check, timeline, compare, sweep, validate, rescales, exp2, fp8, machines, poster),
+    *(demo, run, check, timeline, compare, sweep, validate, rescales, exp2, fp8),
+    *(kvcache, machines, poster),
 ):
     main.add_command(command)

@@ -24,6 +24,7 @@ from fa4sim.views.interactive import (
     interactive_timeline,
     write_interactive,
 )
+from fa4sim.views.kv_pages import page_map, page_sizes
 from fa4sim.views.memory_map import memory_map
 from fa4sim.views.occupancy import sm_occupancy
 from fa4sim.views.perfetto import write_perfetto
@@ -42,6 +43,8 @@ __all__ = [
     "interactive_html",
     "interactive_timeline",
     "memory_map",
+    "page_map",
+    "page_sizes",
     "read_perfetto",
     "save",
     "sm_occupancy",

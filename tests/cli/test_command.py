@@ -17,7 +17,7 @@ from fa4sim.cli.output import plain, table
 from tests.speed import cpu_seconds
 
 COMMANDS = ("demo", "run", "check", "timeline", "compare", "sweep", "validate", "rescales", "exp2",
-            "fp8", "machines", "poster")  # fmt: skip
+            "fp8", "kvcache", "machines", "poster")  # fmt: skip
 
 
 def fa4sim_process(*arguments, **more):

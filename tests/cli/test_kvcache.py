@@ -1,0 +1,50 @@
+"""`fa4sim kvcache`: its table, its JSON, its picture, its refusals."""
+
+import pytest
+
+
+def test_the_json_has_a_row_for_every_page_size(fa4sim):
+    outcome = fa4sim("kvcache", "--requests", 100, "--page-size", 1, "--page-size", 64, "--json")
+    assert outcome.code == 0
+    facts = outcome.json
+    assert [row["page_size"] for row in facts["rows"]] == [1, 64]
+    one, large = facts["rows"]
+    assert one["fragmentation"] == 0 < large["fragmentation"] < 0.2
+    assert one["table_bytes"] > 50 * large["table_bytes"]
+    assert facts["token_bytes"] == 80 * 8 * 256 * 2 and facts["memory_bytes"] == 40 * 2**30
+
+
+def test_the_text_says_what_sharing_saves(fa4sim):
+    outcome = fa4sim(
+        "kvcache", "--prefix", 2000, "--sharers", 50, "--lengths", "uniform:10:500",
+        "--branches", 2, "--branch-tokens", 20, "--requests", 100,
+    )  # fmt: skip
+    assert outcome.code == 0
+    for words in ("320 KiB per token", "prefix 2,000 shared by 50", "2 branches of 20", "page size",
+                  "sharing saves", "users alone", "Without pages"):  # fmt: skip
+        assert words in outcome.out
+
+
+def test_the_picture_is_written(fa4sim, tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "pages.png"
+    outcome = fa4sim("kvcache", "--requests", 50, "-o", target)
+    assert outcome.code == 0 and target.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--page-size", 0), "page_size=0 must be 1"),
+        (("--memory", 0), "--memory 0 must be more than 0"),
+        (("--memory", 0.0001), "holds no page"),
+        (("--lengths", "gauss:3"), "lognormal:MEDIAN:SIGMA"),
+        (("--branches", 3), "branches=3 differ by nothing"),
+        (("--dtype", "int8"), "dtype='int8' must be one of"),
+        (("--requests", 0), "requests=0 must be 1"),
+        (("-o", "pages.jpg"), "must end in"),
+    ],
+)
+def test_bad_input_is_refused_with_code_2(fa4sim, options, words):
+    outcome = fa4sim("kvcache", "--requests", 10, *options)
+    assert outcome.code == 2 and words in outcome.err
