@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warp_ids
-from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, MMA_WARP, SPARE_WARP
+from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warp_ids, spare_warp
+from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, MMA_WARP
 from fa4sim.specs import Design
 
 #: More roles than this are not named one by one.
@@ -101,7 +101,8 @@ def roles(design: Design) -> list[RoleRow]:
     )
     if design.scheduler == "dynamic":
         ask = ("wait clc_empty", "ask the hardware for the next tile")
-        rows.append(RoleRow("scheduler", str(SPARE_WARP), other, "fetches the next tile", ask))
+        warp = str(spare_warp(design))
+        rows.append(RoleRow("scheduler", warp, other, "fetches the next tile", ask))
     return rows
 
 

@@ -33,6 +33,7 @@ def test_the_notebooks_are_there() -> None:
         "10",
         "11",
         "12",
+        "13",
         "14",
         "15",
     ]

@@ -79,6 +79,11 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
         Problem(heads=2, seqlens_q=(256, 256), seqlens_k=(700, 640), page_size=4),
         {},
     ),
+    "pages, dynamic": (
+        Problem(heads=2, seqlens_q=(600, 256), seqlens_k=(700, 640), page_size=4),
+        {"scheduler": "dynamic_varlen"},
+    ),
+    "pages, splits": (Problem(heads=2, seqlen_q=1, seqlen_k=2048, page_size=8, num_splits=3), {}),
     "pages, fp8": (
         Problem(heads=3, seqlen_q=512, seqlen_k=1024, dtype="e4m3", head_dim=64, page_size=64),
         {},

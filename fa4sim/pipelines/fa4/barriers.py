@@ -72,6 +72,11 @@ def next_tile_barriers(design: Design) -> tuple[str, str]:
     return f"{name}_full", f"{name}_empty"
 
 
+def spare_warp(design: Design) -> int:
+    """The warp that schedules, where one does: the last, or if it loads, the idle epilogue's."""
+    return 13 if 15 in load_warp_ids(design) else 15
+
+
 def load_warps(design: Design) -> int:
     """How many warps load."""
     return len(load_warp_ids(design))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fa4sim.engine.agent import Agent
 from fa4sim.engine.core import Core
-from fa4sim.pipelines.fa4.barriers import load_warp_ids, waiters_of
+from fa4sim.pipelines.fa4.barriers import load_warp_ids, spare_warp, waiters_of
 from fa4sim.pipelines.fa4.cluster import Cluster, Surroundings
 from fa4sim.pipelines.fa4.correction import CorrectionRole
 from fa4sim.pipelines.fa4.data import Data
@@ -19,7 +19,7 @@ from fa4sim.pipelines.fa4.softmax import SoftmaxRole
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.specs import Design, Machine, Problem
 
-MMA_WARP, EPILOGUE_WARP, SPARE_WARP = 12, 13, 15
+MMA_WARP, EPILOGUE_WARP = 12, 13
 
 
 def load_role(problem: Problem, design: Design) -> type[LoadRole]:
@@ -62,7 +62,7 @@ def build_cluster(
             load(cluster, cta, warp, rank) for rank, warp in enumerate(load_warp_ids(design))
         ]
         if dynamic:
-            agents.append(SchedulerRole(cluster, cta, SPARE_WARP, fetch))
+            agents.append(SchedulerRole(cluster, cta, spare_warp(design), fetch))
             taken = {agent.warp for agent in agents}
             agents += [IdleRole(cluster, cta, warp) for warp in range(16) if warp not in taken]
         for spec in cluster.table.values():
