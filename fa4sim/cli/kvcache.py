@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fa4sim.cli import options
+from fa4sim.cli import kvcache_page, options
 from fa4sim.cli.errors import refusals
 from fa4sim.cli.output import check_target, print_json, say, table
 from fa4sim.cli.timeline import load_views
@@ -80,9 +80,13 @@ GIB = 2**30
     help="How many to draw.",
 )  # fmt: skip
 @click.option("-o", "--out", metavar="FILE", help="Draw it too: .png, .svg or .pdf.")
+@click.option(
+    "--write", is_flag=True,
+    help=f"Instead, write four workloads' tables into {kvcache_page.PAGE} of this repository.",
+)  # fmt: skip
 @options.seed_option()
 @options.json_option()
-def kvcache(as_json: bool, seed: int, out: str | None, **given: Any) -> None:
+def kvcache(as_json: bool, seed: int, out: str | None, write: bool, **given: Any) -> None:
     """Fragmentation, shared prefixes and users by page size.
 
     Requests are drawn with --seed. A page holds K and V of all layers for so many tokens. Requests
@@ -96,11 +100,15 @@ def kvcache(as_json: bool, seed: int, out: str | None, **given: Any) -> None:
             given["layers"], given["kv_heads"], given["head_dim"], given["head_dim_v"],
             given["dtype"],
         )  # fmt: skip
+        memory = memory_bytes(given["memory"])
+        if write:
+            page = kvcache_page.write(model, memory, seed, load_views())
+            say(f"wrote {page} and {kvcache_page.PICTURE}")
+            return
         workload = Workload(
             Lengths.of(given["lengths"]), given["prefix"], given["sharers"], given["branches"],
             Lengths.of(given["branch_tokens"]),
         )  # fmt: skip
-        memory = memory_bytes(given["memory"])
         rows = compare_page_sizes(
             model, workload, given["page_sizes"] or PAGE_SIZES, memory,
             requests=given["requests"], seed=seed,

@@ -383,7 +383,8 @@ def legend_groups(*parts: Scope) -> list[tuple[str, list[Entry]]]:
             if group == "SoftmaxStats":
                 who = ["softmax0", "softmax1"]
             text = f"{group} ← {', '.join(_short(who))}" if who else group
-            if on.startswith(("load_KV_full", "load_Q_full")):
+            bytes_too = (arrive.where(barrier=on)["tx_bytes"] > 0).any()
+            if on.startswith(("load_KV_full", "load_Q_full")) and bytes_too:
                 text = f"{group} ← load, then tma"
             why.setdefault(group, Entry(text, look_of_wait(group)))
     ops, barriers = list(OPS), list(WAITS)

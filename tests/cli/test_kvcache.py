@@ -48,3 +48,26 @@ def test_the_picture_is_written(fa4sim, tmp_path):
 def test_bad_input_is_refused_with_code_2(fa4sim, options, words):
     outcome = fa4sim("kvcache", "--requests", 10, *options)
     assert outcome.code == 2 and words in outcome.err
+
+
+def test_the_section_of_the_docs_is_written_between_its_markers(tmp_path):
+    from fa4sim.cli.kvcache_page import BEGIN, END, WORKLOADS, section
+    from fa4sim.files import put_section
+    from fa4sim.kvcache import CacheModel, compare_page_sizes
+
+    model = CacheModel(layers=2)
+    compared = {
+        name: compare_page_sizes(model, workload, [1, 64], 2**30, requests=30)
+        for name, workload in WORKLOADS.items()
+    }
+    text = section(model, 2**30, compared)
+    for rows in compared.values():
+        for row in rows:
+            assert f"| {row.page_size} | {row.bytes / row.requests / 2**20:,.1f} |" in text
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        put_section(page, f"{BEGIN}\n\n{text}\n\n{END}\n", BEGIN, END, "")
+    written = page.read_text()
+    assert written.startswith("before\n") and written.endswith(f"{END}\nafter\n")
+    assert written.count("chats, nothing in common".capitalize()) == 1 and "old" not in written

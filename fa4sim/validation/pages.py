@@ -1,0 +1,163 @@
+"""Pages of any size beside what is published of them: decode steps before and after #2104.
+
+No constant was fitted to these rows. What they need beside the forward validation's constants is
+listed in :data:`NEW` and varied over its range.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from fa4sim.pipelines.fa4.barriers import load_warp_ids
+from fa4sim.simulate import simulate
+from fa4sim.specs import B200, Design, Problem
+
+#: Constants of the machine that only pages need.
+NEW = (
+    *("cp_async_latency_cycles", "cp_async_bytes_per_cycle", "load_l1_latency_cycles"),
+    *("load_l2_latency_cycles", "load_hbm_extra_cycles", "hbm_fetch_bytes"),
+)
+
+#: What they are tried at, beside the range of their origin: B200's L2 may be further away than an
+#: H200's, by what its other die adds; page numbers may be in L2 already.
+TRIED: Mapping[str, tuple[float, ...]] = {
+    "load_l2_latency_cycles": (638,),
+    "load_hbm_extra_cycles": (0,),
+}
+
+#: One sequence per CTA is enough to see what a load warp does.
+BLOCKS = 32
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One decode step with pages: ``published_us`` as reported, None where it was not."""
+
+    report: str
+    source: str
+    kernel: str
+    problem: Problem
+    design: Mapping[str, Any]
+    published_us: float | None
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of K and V that the step reads."""
+        problem = self.problem
+        tokens = problem.batch * (problem.seqlen_k or 0) * (problem.kv_heads or 0)
+        return tokens * (problem.head_dim + problem.dim_v) * problem.element_bytes
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Time in µs, launch included; ``load`` are cycles of the first load warp per block, by op."""
+
+    time_us: float
+    bottleneck: str
+    load: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Rows with what was simulated, and two of them with one constant changed each."""
+
+    rows: tuple[tuple[Row, Outcome], ...]
+    varied: dict[tuple[str, float], tuple[float, float]]
+
+
+@cache
+def published() -> dict[str, Any]:
+    """The published figures."""
+    text = files("fa4sim.validation").joinpath("data/pages.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def published_rows() -> tuple[Row, ...]:
+    """Every published decode step, and the same steps as the kernel is now.
+
+    >>> [row.problem.page_size for row in published_rows()[:3]]
+    [1, 32, 128]
+    """
+    found = []
+    for report in published()["reports"]:
+        for page, time_us in report["rows"]:
+            problem = Problem(**report["problem"], page_size=page)
+            own = dict(report["design"])
+            if page == 128:  # a block: no row is looked for
+                own.pop("page_pointers", None)
+            found.append(
+                Row(report["name"], report["source"], report["kernel"], problem, own, time_us)
+            )
+    return tuple(found)
+
+
+def run_pages(progress: Progress | None = None) -> Pages:
+    """Simulate every row, and two with the new constants at both ends of their ranges."""
+    rows = published_rows()
+    slow, now = (
+        next(row for row in rows if row.report == name and row.problem.page_size == 1)
+        for name in ("before pointers were transposed", "after")
+    )
+    changes = list(variations())
+    total = len(rows) + len(changes)
+    done = []
+    for row in rows:
+        done.append((row, run_row(row)))
+        if progress is not None:
+            progress(len(done), total)
+    varied = {}
+    for name, value in changes:
+        varied[name, value] = (time_of(slow, {name: value}), time_of(now, {name: value}))
+        if progress is not None:
+            progress(len(done) + len(varied), total)
+    return Pages(tuple(done), varied)
+
+
+def variations() -> list[tuple[str, float]]:
+    """``(constant, value)`` to try, other than the value itself."""
+    found = []
+    for name in NEW:
+        origin = B200.origins[name]
+        for value in (origin.low, origin.high, *TRIED.get(name, ())):
+            if value is not None and value != getattr(B200, name):
+                found.append((name, float(value)))
+    return found
+
+
+def time_of(row: Row, constants: Mapping[str, float]) -> float:
+    """µs of a row with constants changed."""
+    machine = B200.with_constants(**constants)
+    design = Design.for_problem(row.problem, machine, **row.design)
+    return simulate(row.problem, design, machine).report.time_us
+
+
+def run_row(row: Row) -> Outcome:
+    """Simulate one row; and of a short sequence, what its first load warp does."""
+    design = Design.for_problem(row.problem, B200, **row.design)
+    report = simulate(row.problem, design).report
+    return Outcome(report.time_us, report.bottleneck, load_warp(row))
+
+
+def load_warp(row: Row) -> dict[str, float]:
+    """Cycles per block of the first load warp of a CTA, by what it does or waits for."""
+    fields = {name: getattr(row.problem, name) for name in ("batch", "heads", "kv_heads")}
+    short = Problem(
+        **fields, seqlen_q=1, seqlen_k=128 * BLOCKS, page_size=row.problem.page_size
+    )  # fmt: skip
+    design = Design.for_problem(short, B200, **row.design)
+    trace = simulate(short, design, scope="cta").trace
+    warp = load_warp_ids(design)[0]
+    spent: dict[str, float] = {}
+    for table, column in ((trace.span, "op"), (trace.wait, "on")):
+        mine = table.where(role="load", warp=warp)
+        for what, start, end in zip(mine.text(column), mine["start"], mine["end"], strict=True):
+            spent[str(what)] = spent.get(str(what), 0.0) + int(end - start) / BLOCKS
+    return spent

@@ -1,0 +1,163 @@
+"""Pages of any size, as a section of a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fa4sim.specs import B200
+from fa4sim.validation.errors import relative_error
+from fa4sim.validation.pages import NEW, Outcome, Pages, Row, published
+
+#: What a load warp does, and what of its trace that is.
+PARTS = {
+    "page numbers": ("page numbers", "page number"),
+    "addresses and copies": ("addresses", "issue K", "issue V"),
+    "arrivals": ("arrive for K", "arrive for V"),
+    "waits for a slot": ("load_KV_empty",),
+}
+
+
+def pages_section(result: Pages) -> str:
+    """The section, with its heading."""
+    return "\n\n".join([
+        _rows(result), _after(result), _load_warp(result), _reading(result), _varied(result),
+    ])  # fmt: skip
+
+
+def _rows(result: Pages) -> str:
+    lines = []
+    for row, outcome in result.rows:
+        if row.published_us is None:
+            continue
+        rates = [row.kv_bytes / time / 1e6 for time in (row.published_us, outcome.time_us)]
+        lines.append([
+            row.source, _shape(row), str(row.problem.page_size), f"{row.published_us:,.0f}",
+            f"{outcome.time_us:,.0f}", f"{rates[0]:.2f}", f"{rates[1]:.2f}",
+            _signed(relative_error(rates[1], rates[0])),
+        ])  # fmt: skip
+    heads = ["source", "sequences × keys, K/V heads", "page", "published, µs", "simulated",
+             "TB/s published", "simulated", "error"]  # fmt: skip
+    return f"""## Pages of any size
+
+One query per sequence, head dim 128, bf16, as published before pointers were transposed: \
+{result.rows[0][0].kernel}. The error is that of bandwidth: above 0 the simulator is the faster. \
+Bandwidth counts K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
+
+{_table(heads, lines, heads[:2])}"""
+
+
+def _after(result: Pages) -> str:
+    data = published()["after"]
+    before = {
+        row.problem.page_size: outcome.time_us
+        for row, outcome in result.rows
+        if row.report == "before pointers were transposed"
+    }
+    lines, gains = [], []
+    for row, outcome in result.rows:
+        if row.published_us is not None:
+            continue
+        gain = before[row.problem.page_size] / outcome.time_us
+        gains.append(gain)
+        lines.append([
+            str(row.problem.page_size), f"{outcome.time_us:,.0f}",
+            f"{row.kv_bytes / outcome.time_us / 1e6:.2f}", f"{gain:.2f} ×",
+        ])  # fmt: skip
+    heads = ["page", "µs", "TB/s", "times as fast as before"]
+    return f"""The same steps of pull request 2104 with the kernel as it is now ({row.kernel}). \
+Published: {data["words"]}. Simulated, it is what HBM gives, \
+{B200.hbm_bytes_per_second / 1e12:.1f} TB/s. {data["gain_source"]}; here up to {max(gains):.2f} ×, \
+as pages of one token come out too slow above.
+
+{_table(heads, lines, [])}"""
+
+
+def _load_warp(result: Pages) -> str:
+    lines = []
+    for row, outcome in result.rows:
+        if row.report == "when pages of any size came":
+            continue
+        pointers = row.design.get("page_pointers", "transposed")
+        lines.append([
+            str(row.problem.page_size), "–" if row.problem.page_size == 128 else pointers,
+            *(f"{_part(outcome, names):,.0f}" for names in PARTS.values()),
+        ])  # fmt: skip
+    heads = ["page", "pointers", *PARTS]
+    return f"""What the first load warp spends on a block of keys, in cycles (sequences of 4,096 \
+keys, whose K and V, and page table, come from HBM):
+
+{_table(heads, lines, heads[1:2])}"""
+
+
+def _reading(result: Pages) -> str:
+    slow = _per_block(result, "when pages of any size came")
+    fast = _per_block(result, "before pointers were transposed")
+    ratios = [f"{slow[page] / fast[page]:.1f}" for page in sorted(slow.keys() & fast.keys())]
+    return f"""What costs time with naive pointers is reading page numbers. The compiler keeps \
+that as a loop of one turn for every row that a thread copies, and a turn stands until its number \
+has come: from L1 if another row's number was in the same sector of 32 bytes, else from L2 or \
+HBM. Large pages differ from pages of one token by that alone. Transposed pointers take one or \
+two turns. Instruction counts are those of the compiled kernel (`flash-attn-4` 4.0.0b27; for naive \
+pointers with `paged_kv.py` as it was before pull request 2104).
+
+The misses. Reading 64 bytes of the table from HBM for the first time is charged to every CTA that \
+needs them, as the heads of a sequence keep in step; if they were in L2 already, pages of one \
+token would come out close to pull request 2104 (`load_hbm_extra_cycles` at 0 below). Pull request \
+1999 reports {", ".join(ratios[:-1])} and {ratios[-1]} times the time per block of pull request \
+2104 for the page sizes that both have (1, 32 and 128), where loading row by row is nominally the \
+same code; kernel, compiler and the division by the page size changed in the two months between, \
+and the first state is not modelled. No cost of virtual addresses is modelled either: pages in \
+random order over many GiB need far more translations than keys in one piece."""
+
+
+def _per_block(result: Pages, report: str) -> dict[int, float]:
+    """Published time by page size, over the blocks that a CTA works through."""
+    return {
+        row.problem.page_size or 0: row.published_us / (row.problem.seqlen_k or 1)
+        for row, _ in result.rows
+        if row.report == report and row.published_us is not None
+    }
+
+
+def _varied(result: Pages) -> str:
+    slow, now = (
+        next(o.time_us for r, o in result.rows if r.report == name and r.problem.page_size == 1)
+        for name in ("before pointers were transposed", "after")
+    )
+    lines = [
+        [
+            f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
+            B200.origins[name].source, f"{value:,.4g}", _signed(slow / times[0] - 1),
+            _signed(now / times[1] - 1),
+        ]
+        for (name, value), times in result.varied.items()
+    ]  # fmt: skip
+    tried = {name for name, _ in result.varied}
+    lines += [
+        [f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
+         B200.origins[name].source, "", "", ""]
+        for name in NEW if name not in tried
+    ]  # fmt: skip
+    heads = ["constant", "value", "kind", "source", "tried at", "naive", "transposed"]
+    return f"""Constants that only pages need, and what bandwidth becomes with one of them \
+changed; pull request 2104's step with pages of one token:
+
+{_table(heads, lines, ["constant", "kind", "source"])}"""
+
+
+def _shape(row: Row) -> str:
+    problem = row.problem
+    return f"{problem.batch} × {problem.seqlen_k:,}, {problem.kv_heads}"
+
+
+def _part(outcome: Outcome, names: Sequence[str]) -> float:
+    return sum(outcome.load.get(name, 0.0) for name in names)
+
+
+def _signed(fraction: float) -> str:
+    return f"{fraction:+.1%}".replace("%", " %").replace("-", "−")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str]) -> str:
+    rule = ["---" if head in words else "---:" for head in heads]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *rows))
