@@ -31,7 +31,7 @@ PAGE = "docs/validation/b200.md"
 @click.option(
     "--inference",
     is_flag=True,
-    help="FP8, decode steps and split keys instead: published figures and ratios beside ours.",
+    help="FP8, decode steps, split keys and pages instead: published figures beside ours.",
 )
 @click.option(
     "--write", is_flag=True, help="Write the page in docs/validation too, in this repository."

@@ -11,6 +11,7 @@ from fa4sim.specs import B200, H200, Problem
 from fa4sim.validation.bandwidth import InFlight, measured_rings, ring_rate
 from fa4sim.validation.errors import relative_error
 from fa4sim.validation.inference_runs import Call, Outcome, Progress, published, run_calls
+from fa4sim.validation.pages import Pages, run_pages
 
 #: Sums of tokens, masks, head dims and lengths on which FP8 is held against bf16.
 FP8_TOKENS = 32768
@@ -60,6 +61,7 @@ class Inference:
     rings: tuple[InFlight, ...]
     ring_table: dict[tuple[int, int], float]
     wall_s: float
+    pages: Pages | None = None
 
     # -- what follows ----------------------------------------------------------------------------
 
@@ -126,6 +128,7 @@ class Inference:
                 for key, outcome in self.outcomes.items()
             ],
             "rings": [vars(ring) for ring in self.rings],
+            "pages": self.pages.to_dict() if self.pages is not None else None,
             "wall_s": self.wall_s,
         }
 
@@ -140,9 +143,9 @@ def run_inference(progress: Progress | None = None) -> Inference:
         for sms in (4, 32, 148)
         for kib in (32, 64, 96, 128, 160)
     }
-    return Inference(
-        outcomes, tuple(measured_rings(light)), table, time.perf_counter() - started
-    )  # fmt: skip
+    rings = tuple(measured_rings(light))
+    pages = run_pages(progress)
+    return Inference(outcomes, rings, table, time.perf_counter() - started, pages)
 
 
 def inference_calls() -> Iterator[tuple[Any, Call]]:

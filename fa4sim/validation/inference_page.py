@@ -27,6 +27,7 @@ from fa4sim.validation.inference import (
 )
 from fa4sim.validation.inference_runs import Outcome, published
 from fa4sim.validation.markdown import number, signed, table, write_whole
+from fa4sim.validation.pages_page import pages_section
 
 PAGE = Path("docs/validation/inference.md")
 
@@ -46,6 +47,8 @@ def inference_page(result: Inference, written: bool = True) -> str:
         _decode(result), _rings(result), _splits(result), _long(result), _steps(result),
         _sensitivity(result), _constants(),
     ]  # fmt: skip
+    if result.pages is not None:
+        sections.insert(-2, pages_section(result.pages))
     return "\n\n".join(sections) + "\n"
 
 
@@ -81,8 +84,8 @@ The largest gain of split keys is that of {most} queries. With one query the heu
 {LONG_KEYS:,} keys of 32 heads into {result.outcomes["long", 32, 1, 0].splits} and gains \
 {result.long_gain(32, 1):.2f} ×; of the numbers tried {best} gains most, {gain:.2f} ×. HBM then \
 gives no more. With one K/V head the gains are far larger, but for them nothing is published in \
-numbers. Pages smaller than a block, and the 2.40 × published for their pointers, are not on \
-this page."""
+numbers. The 2.40 × published for pages smaller than a block stands with their rows, under \
+[pages of any size](#pages-of-any-size)."""
 
 
 def _fp8_rows(result: Inference) -> str:

@@ -30,6 +30,16 @@ TRIED: Mapping[str, tuple[float, ...]] = {
     "load_hbm_extra_cycles": (0,),
 }
 
+#: A prefill of this shape, and how its K and V lie: page size and changes to the design.
+PREFILL: dict[str, Any] = {"batch": 4, "heads": 16, "seqlen_q": 8192}
+LAYOUTS: dict[str, tuple[int | None, dict[str, Any]]] = {
+    "in one piece, the kernel's own choice": (None, {}),
+    "in one piece, single CTAs": (None, {"cta_group": 1}),
+    "pages of 16": (16, {}),
+    "pages of 1": (1, {}),
+    "pages of 1, naive pointers": (1, {"page_pointers": "naive"}),
+}
+
 #: One sequence per CTA is enough to see what a load warp does.
 BLOCKS = 32
 
@@ -66,10 +76,38 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pages:
-    """Rows with what was simulated, and two of them with one constant changed each."""
+    """Rows with what was simulated, and two of them with one constant changed each.
+
+    ``prefill`` is TFLOP/s by layout and whether masked.
+    """
 
     rows: tuple[tuple[Row, Outcome], ...]
     varied: dict[tuple[str, float], tuple[float, float]]
+    prefill: dict[tuple[str, bool], float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "rows": [
+                {
+                    "source": row.source,
+                    "page_size": row.problem.page_size,
+                    "design": dict(row.design),
+                    "published_us": row.published_us,
+                    "simulated_us": outcome.time_us,
+                    "load_warp_cycles_per_block": dict(outcome.load),
+                }
+                for row, outcome in self.rows
+            ],
+            "varied": [
+                {"constant": name, "value": value, "naive_us": naive, "transposed_us": transposed}
+                for (name, value), (naive, transposed) in self.varied.items()
+            ],
+            "prefill_tflops": [
+                {"layout": layout, "causal": causal, "tflops": tflops}
+                for (layout, causal), tflops in self.prefill.items()
+            ],
+        }
 
 
 @cache
@@ -107,18 +145,31 @@ def run_pages(progress: Progress | None = None) -> Pages:
         for name in ("before pointers were transposed", "after")
     )
     changes = list(variations())
-    total = len(rows) + len(changes)
+    total = len(rows) + len(changes) + 2 * len(LAYOUTS)
+    count = 0
+
+    def step() -> None:
+        nonlocal count
+        count += 1
+        if progress is not None:
+            progress(count, total)
+
     done = []
     for row in rows:
         done.append((row, run_row(row)))
-        if progress is not None:
-            progress(len(done), total)
+        step()
     varied = {}
     for name, value in changes:
         varied[name, value] = (time_of(slow, {name: value}), time_of(now, {name: value}))
-        if progress is not None:
-            progress(len(done) + len(varied), total)
-    return Pages(tuple(done), varied)
+        step()
+    prefill = {}
+    for layout, (page, changed) in LAYOUTS.items():
+        for causal in (False, True):
+            problem = Problem(**PREFILL, page_size=page, causal=causal)
+            design = Design.for_problem(problem, B200, **changed)
+            prefill[layout, causal] = simulate(problem, design).report.tflops
+            step()
+    return Pages(tuple(done), varied, prefill)
 
 
 def variations() -> list[tuple[str, float]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from fa4sim.specs import B200
 from fa4sim.validation.errors import relative_error
-from fa4sim.validation.pages import NEW, Outcome, Pages, Row, published
+from fa4sim.validation.markdown import signed, table
+from fa4sim.validation.pages import LAYOUTS, NEW, PREFILL, Outcome, Pages, Row, published
 
 #: What a load warp does, and what of its trace that is.
 PARTS = {
@@ -20,7 +21,8 @@ PARTS = {
 def pages_section(result: Pages) -> str:
     """The section, with its heading."""
     return "\n\n".join([
-        _rows(result), _after(result), _load_warp(result), _reading(result), _varied(result),
+        _rows(result), _after(result), _load_warp(result), _prefill(result), _reading(result),
+        _varied(result),
     ])  # fmt: skip
 
 
@@ -33,17 +35,19 @@ def _rows(result: Pages) -> str:
         lines.append([
             row.source, _shape(row), str(row.problem.page_size), f"{row.published_us:,.0f}",
             f"{outcome.time_us:,.0f}", f"{rates[0]:.2f}", f"{rates[1]:.2f}",
-            _signed(relative_error(rates[1], rates[0])),
+            signed(relative_error(rates[1], rates[0])),
         ])  # fmt: skip
     heads = ["source", "sequences × keys, K/V heads", "page", "published, µs", "simulated",
              "TB/s published", "simulated", "error"]  # fmt: skip
     return f"""## Pages of any size
 
 One query per sequence, head dim 128, bf16, as published before pointers were transposed: \
-{result.rows[0][0].kernel}. The error is that of bandwidth: above 0 the simulator is the faster. \
-Bandwidth counts K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
+{result.rows[0][0].kernel} (that pull request 2104 compares with two Q tiles is inferred: it \
+counts one Q tile, merged between its opening and its end, among what came in). The error is that \
+of bandwidth: above 0 the simulator is the faster. Bandwidth counts K and V once. Pages of 128 are \
+blocks and come by TMA, all others row by row.
 
-{_table(heads, lines, heads[:2])}"""
+{table(heads, lines, heads[:2])}"""
 
 
 def _after(result: Pages) -> str:
@@ -69,7 +73,7 @@ Published: {data["words"]}. Simulated, it is what HBM gives, \
 {B200.hbm_bytes_per_second / 1e12:.1f} TB/s. {data["gain_source"]}; here up to {max(gains):.2f} ×, \
 as pages of one token come out too slow above.
 
-{_table(heads, lines, [])}"""
+{table(heads, lines, [])}"""
 
 
 def _load_warp(result: Pages) -> str:
@@ -86,7 +90,19 @@ def _load_warp(result: Pages) -> str:
     return f"""What the first load warp spends on a block of keys, in cycles (sequences of 4,096 \
 keys, whose K and V, and page table, come from HBM):
 
-{_table(heads, lines, heads[1:2])}"""
+{table(heads, lines, heads[1:2])}"""
+
+
+def _prefill(result: Pages) -> str:
+    lines = [
+        [layout, *(f"{result.prefill[layout, causal]:,.0f}" for causal in (False, True))]
+        for layout in LAYOUTS
+    ]
+    return f"""Prefill, where the tensor pipe should be what counts: {PREFILL["batch"]} sequences, \
+{PREFILL["heads"]} heads, {PREFILL["seqlen_q"]:,} queries and keys, TFLOP/s. Pull request 2104 \
+reports {published()["after"]["prefill_words"]}.
+
+{table(["K and V", "full", "causal"], lines, ["K and V"])}"""
 
 
 def _reading(result: Pages) -> str:
@@ -127,8 +143,8 @@ def _varied(result: Pages) -> str:
     lines = [
         [
             f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
-            B200.origins[name].source, f"{value:,.4g}", _signed(slow / times[0] - 1),
-            _signed(now / times[1] - 1),
+            B200.origins[name].source, f"{value:,.4g}", signed(slow / times[0] - 1),
+            signed(now / times[1] - 1),
         ]
         for (name, value), times in result.varied.items()
     ]  # fmt: skip
@@ -142,7 +158,7 @@ def _varied(result: Pages) -> str:
     return f"""Constants that only pages need, and what bandwidth becomes with one of them \
 changed; pull request 2104's step with pages of one token:
 
-{_table(heads, lines, ["constant", "kind", "source"])}"""
+{table(heads, lines, ["constant", "kind", "source"])}"""
 
 
 def _shape(row: Row) -> str:
@@ -152,12 +168,3 @@ def _shape(row: Row) -> str:
 
 def _part(outcome: Outcome, names: Sequence[str]) -> float:
     return sum(outcome.load.get(name, 0.0) for name in names)
-
-
-def _signed(fraction: float) -> str:
-    return f"{fraction:+.1%}".replace("%", " %").replace("-", "−")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str]) -> str:
-    rule = ["---" if head in words else "---:" for head in heads]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *rows))

@@ -49,6 +49,15 @@ def test_nothing_is_faster_than_hbm(result: Pages) -> None:
         assert row.kv_bytes / outcome.time_us * 1e6 < B200.hbm_bytes_per_second
 
 
+def test_prefill_bears_transposed_pointers_and_not_naive_ones(result: Pages) -> None:
+    for causal in (False, True):
+        whole, small, naive = (
+            result.prefill[layout, causal]
+            for layout in ("in one piece, single CTAs", "pages of 1", "pages of 1, naive pointers")
+        )
+        assert 0.9 * whole < small < whole and naive < 0.6 * small
+
+
 def test_naive_pointers_differ_by_page_numbers_alone(result: Pages) -> None:
     load = {
         row.problem.page_size: outcome.load
