@@ -23,6 +23,12 @@ LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
     "persistent": (Problem(heads=16, seqlen_q=512, seqlen_k=1024), {}, 16),
     "persistent, long tiles": (Problem(heads=10, seqlen_q=512, seqlen_k=4096), {}, 10),
     "window": (Problem(seqlen_q=8192, window=(3000, 0)), {}, 1),
+    "pages of a token": (Problem(seqlen_q=1, seqlen_k=128 * 40, page_size=1), {}, 1),
+    "pages of 48, naive": (
+        Problem(seqlen_q=256, seqlen_k=128 * 60, page_size=48), {"page_pointers": "naive"}, 1),
+    "pages of a block": (Problem(seqlen_q=256, seqlen_k=128 * 90, page_size=128), {}, 1),
+    "pages, persistent": (
+        Problem(heads=16, seqlen_q=512, seqlen_k=1024, page_size=4), {}, 16),
 }  # fmt: skip
 
 

@@ -85,12 +85,12 @@ class RowLoadRole(PagedLoadRole):
         self.claim(tensor, slot, wrap, tile)
         if self.costs.pointers is not None:
             yield from self.work(
-                "addresses", "issue", self.costs.pointers, self.costs.pointer_latency, slot
+                "addresses", "issue", self.costs.pointers, self.costs.pointer_latency
             )
         pieces = self.costs.pieces[tensor]
         for number, piece in enumerate(pieces, 1):
             yield from self.copy(tensor, slot, tile, piece, last=number == len(pieces))
-        yield from self.work(f"arrive for {tensor}", "issue", self.costs.last, 0, slot)
+        yield from self.work(f"arrive for {tensor}", "issue", self.costs.last)
         self.ring += 1
 
     def read_table(self, tile: WorkTile) -> Steps:
