@@ -33,11 +33,14 @@ PAGE = "docs/validation/b200.md"
     is_flag=True,
     help="FP8, decode steps, split keys and pages instead: published figures beside ours.",
 )
+@click.option("--pages", is_flag=True, help="Of these only the section on pages of any size.")
 @click.option(
     "--write", is_flag=True, help="Write the page in docs/validation too, in this repository."
 )
 @options.json_option()
-def validate(as_json: bool, sensitivity: bool, write: bool, inference: bool) -> None:
+def validate(
+    as_json: bool, sensitivity: bool, write: bool, inference: bool, pages: bool
+) -> None:  # fmt: skip
     """Simulate the published B200 rows and print the errors.
 
     Published and simulated throughput, which rows were used to fit constants, mean and worst
@@ -45,8 +48,8 @@ def validate(as_json: bool, sensitivity: bool, write: bool, inference: bool) -> 
     FlashAttention-4 buys. About a minute on two cores.
     """
     validation = _load()
-    if inference:
-        _inference(validation, as_json, write)
+    if inference or pages:
+        _inference(validation, as_json, write, alone=pages and not inference)
         return
     with Steps("simulating the published rows") as steps, refusals():
         result = validation.run_validation(progress=steps, sensitivity=sensitivity)
@@ -65,15 +68,24 @@ def validate(as_json: bool, sensitivity: bool, write: bool, inference: bool) -> 
         print_json(facts)
 
 
-def _inference(validation: Any, as_json: bool, write: bool) -> None:
-    """The page on inference: no figure of it decides anything, so there is nothing to fail."""
+def _inference(validation: Any, as_json: bool, write: bool, alone: bool) -> None:
+    """The page on inference, or what of it pages of any size are, ``alone``.
+
+    No figure of it decides anything, so there is nothing to fail.
+    """
+    run, write_page = validation.run_inference, validation.write_inference_page
+    if alone:
+        run, write_page = validation.run_pages, validation.write_pages_section
     with Steps("simulating calls of inference") as steps, refusals():
-        result = validation.run_inference(progress=steps)
-        written = validation.write_inference_page(result) if write else None
+        result = run(progress=steps)
+        written = write_page(result) if write else None
     if as_json:
         print_json({**result.to_dict(), **({"file": str(written)} if written else {})})
         return
-    say(validation.inference_page(result, written=False))
+    if alone:
+        say(validation.pages_section(result))
+    else:
+        say(validation.inference_page(result, written=False))
     if written:
         say(f"wrote {written}")
 

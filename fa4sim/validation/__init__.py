@@ -13,6 +13,8 @@ from fa4sim.validation.errors import Errors, errors_of, relative_error
 from fa4sim.validation.inference import Inference, run_inference
 from fa4sim.validation.inference_page import inference_page, write_inference_page
 from fa4sim.validation.page import page, write_page
+from fa4sim.validation.pages import Pages, run_pages
+from fa4sim.validation.pages_page import pages_section, write_pages_section
 from fa4sim.validation.published import Group, Row, other_shapes, validated_rows
 from fa4sim.validation.validation import Line, Validation, run_validation
 
@@ -21,16 +23,20 @@ __all__ = [
     "Group",
     "Inference",
     "Line",
+    "Pages",
     "Row",
     "Validation",
     "errors_of",
     "inference_page",
     "other_shapes",
     "page",
+    "pages_section",
     "relative_error",
     "run_inference",
+    "run_pages",
     "run_validation",
     "validated_rows",
     "write_inference_page",
     "write_page",
+    "write_pages_section",
 ]

@@ -27,7 +27,7 @@ from fa4sim.validation.inference import (
 )
 from fa4sim.validation.inference_runs import Outcome, published
 from fa4sim.validation.markdown import number, signed, table, write_whole
-from fa4sim.validation.pages_page import pages_section
+from fa4sim.validation.pages_page import between_markers, pages_section
 
 PAGE = Path("docs/validation/inference.md")
 
@@ -48,7 +48,7 @@ def inference_page(result: Inference, written: bool = True) -> str:
         _sensitivity(result), _constants(),
     ]  # fmt: skip
     if result.pages is not None:
-        sections.insert(-2, pages_section(result.pages))
+        sections.insert(-2, between_markers(pages_section(result.pages)))
     return "\n\n".join(sections) + "\n"
 
 

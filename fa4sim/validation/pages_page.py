@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
+import fa4sim
+from fa4sim.files import put_section
 from fa4sim.specs import B200
 from fa4sim.validation.errors import relative_error
 from fa4sim.validation.markdown import signed, table
 from fa4sim.validation.pages import LAYOUTS, NEW, PREFILL, Outcome, Pages, Row, published
+
+PAGE = Path("docs/validation/inference.md")
 
 #: What a load warp does, and what of its trace that is.
 PARTS = {
@@ -18,11 +24,40 @@ PARTS = {
 }
 
 
-def pages_section(result: Pages) -> str:
-    """The section, with its heading."""
+#: Where the section lies in the page, so that it can be renewed alone.
+BEGIN, END = "<!-- pages of any size: begin -->", "<!-- pages of any size: end -->"
+
+
+def between_markers(section: str) -> str:
+    """A section with the markers around it."""
+    return f"{BEGIN}\n\n{section}\n\n{END}\n"
+
+
+def write_pages_section(result: Pages, root: Path | None = None) -> Path:
+    """Renew this section alone in the page on inference; the rest of it stays.
+
+    Returns the page's path. Raises ``ValueError`` if there is no such page, or no place in it.
+    """
+    root = Path(fa4sim.__file__).resolve().parents[1] if root is None else root
+    page = root / PAGE
+    if not page.is_file() or BEGIN not in page.read_text(encoding="utf-8"):
+        raise ValueError(
+            f"{page} does not hold {BEGIN!r}: run this from a clone of the fa4sim repository, and "
+            "`fa4sim validate --inference --write` first"
+        )
+    put_section(page, between_markers(pages_section(result, renewed=True)), BEGIN, END, "")
+    return PAGE
+
+
+def pages_section(result: Pages, renewed: bool = False) -> str:
+    """The section, with its heading; ``renewed`` alone, it says by what and when."""
+    how = f"""
+
+Renewed by `fa4sim validate --pages --write` on {datetime.now(UTC):%Y-%m-%d} (fa4sim \
+{fa4sim.__version__})."""
     return "\n\n".join([
-        _rows(result), _after(result), _load_warp(result), _prefill(result), _reading(result),
-        _varied(result),
+        f"## Pages of any size{how if renewed else ''}", _rows(result), _after(result),
+        _load_warp(result), _prefill(result), _reading(result), _varied(result),
     ])  # fmt: skip
 
 
@@ -39,13 +74,11 @@ def _rows(result: Pages) -> str:
         ])  # fmt: skip
     heads = ["source", "sequences × keys, K/V heads", "page", "published, µs", "simulated",
              "TB/s published", "simulated", "error"]  # fmt: skip
-    return f"""## Pages of any size
-
-One query per sequence, head dim 128, bf16, as published before pointers were transposed: \
-{result.rows[0][0].kernel} (that pull request 2104 compares with two Q tiles is inferred: it \
-counts one Q tile, merged between its opening and its end, among what came in). The error is that \
-of bandwidth: above 0 the simulator is the faster. Bandwidth counts K and V once. Pages of 128 are \
-blocks and come by TMA, all others row by row.
+    return f"""One query per sequence, head dim 128, bf16, as published before pointers were \
+transposed: {result.rows[0][0].kernel} (that pull request 2104 compares with two Q tiles is \
+inferred: it counts one Q tile, merged between its opening and its end, among what came in). The \
+error is that of bandwidth: above 0 the simulator is the faster. Bandwidth counts K and V once. \
+Pages of 128 are blocks and come by TMA, all others row by row.
 
 {table(heads, lines, heads[:2])}"""
 

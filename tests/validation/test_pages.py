@@ -6,7 +6,7 @@ import pytest
 
 from fa4sim.specs import B200
 from fa4sim.validation.pages import NEW, Pages, published_rows, run_pages, variations
-from fa4sim.validation.pages_page import pages_section
+from fa4sim.validation.pages_page import BEGIN, END, pages_section, write_pages_section
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +77,17 @@ def test_every_new_constant_is_listed_with_source_and_what_it_changes(result: Pa
     for row, outcome in result.rows:
         if row.published_us is not None:
             assert f"| {row.published_us:,.0f} | {outcome.time_us:,.0f} |" in text
+
+
+def test_the_section_is_renewed_alone(result: Pages, tmp_path) -> None:
+    with pytest.raises(ValueError, match="--inference --write` first"):
+        write_pages_section(result, tmp_path)
+    page = tmp_path / "docs" / "validation" / "inference.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n", encoding="utf-8")
+    for _ in range(2):
+        assert write_pages_section(result, tmp_path).name == "inference.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n\n") and text.endswith(f"{END}\n\nafter\n")
+    assert text.count("## Pages of any size") == 1 and "old" not in text
+    assert "fa4sim validate --pages --write" in text
