@@ -10,7 +10,7 @@ import click
 from fa4sim.cli import kvcache_page, options
 from fa4sim.cli.errors import refusals
 from fa4sim.cli.output import check_target, print_json, say, table
-from fa4sim.cli.timeline import load_views
+from fa4sim.cli.trace_files import load_views
 from fa4sim.kvcache import (
     CacheModel,
     Lengths,
