@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -28,8 +28,8 @@ from fa4sim.specs import FP8, AnyDesign, Design, Problem
 
 #: Largest ‖O − O₆₄‖ / ‖O₆₄‖ that passes. P and O are rounded to the dtype, with a relative error
 #: of at most 2⁻⁸ each in bf16, 1.6e-3 in the mean square: together 2.3e-3 on random inputs. fp16
-#: has three bits more, so an eighth of that.
-LIMITS = {"bf16": 4e-3, "fp16": 5e-4}
+#: has three bits more, so an eighth of that. Of FP8 only P is rounded to it, to 2⁻⁴ or 2⁻³.
+LIMITS = {"bf16": 4e-3, "fp16": 5e-4, "e4m3": 0.04, "e5m2": 0.08}
 
 #: Scores (query, key and head) that are computed at most; a million take about half a second.
 MOST_SCORES = 2**26
@@ -68,6 +68,13 @@ class Inputs:
         keys = [problem.lengths(b)[1] for b in range(problem.batch)]
         k, v = (gather_pages(x, self.page_table, keys) for x in (self.k, self.v))
         return Inputs(self.q, k, v, self.sink, descales=self.descales)
+
+    def true_values(self, problem: Problem) -> tuple[Floats, Floats, Floats]:
+        """Q, K and V multiplied by their factors; exact if these are powers of two."""
+        if self.descales is None:
+            return self.q, self.k, self.v
+        q, k, v = (factors[:, None, :, None] for factors in self.descales)
+        return self.q * q.repeat(problem.group, axis=2), self.k * k, self.v * v
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,7 @@ class Verdict:
         "fa4sim check --heads 4 --kv-heads 2 --seqlen-q 300 --seqlen-k 700 --causal",
         "fa4sim check --head-dim 64 --window 128,0 --sink --dtype fp16 --json",
         "fa4sim check --seqlen-q 1 --seqlen-k 900 --page-size 16",
+        "fa4sim check --seqlen-q 1 --seqlen-k 900 --num-splits 3 --dtype e4m3",
         "fa4sim check --set rescale_threshold=0 --set p_first_columns=128",
         "fa4sim check --break swap_slots:load_KV_full",
     )
@@ -148,12 +156,11 @@ def check(as_json: bool, seed: int, **given: Any) -> None:
     """Compute with real arrays and compare with the references.
 
     Inputs are standard normal numbers drawn with --seed. The output of the simulated warps must
-    equal the blockwise reference bit for bit, and the float64 one to 4e-3 (bf16) or 5e-4 (fp16) in
-    ‖O − O₆₄‖ / ‖O₆₄‖, and there must be no hazard. Otherwise the exit code is 1, or 3 for a
-    hazard or a deadlock.
+    equal the blockwise reference bit for bit, and the float64 one to 4e-3 (bf16), 5e-4 (fp16), 0.04
+    (e4m3) or 0.08 (e5m2) in ‖O − O₆₄‖ / ‖O₆₄‖, and there must be no hazard. FP8 gets factors of
+    Q, K and V as well. Otherwise the exit code is 1, or 3 for a hazard or a deadlock.
     """
     setup = options.Request.of(given, options.SMALL).build()
-    _check_dtype(setup.problem)
     seconds = check_size(setup.problem)
     if seconds > 5 and shows_progress():
         note(f"computing every score twice; about {seconds:.0f} s")
@@ -182,14 +189,6 @@ def failed_because(verdict: Verdict) -> str:
     if not verdict.rel_err <= verdict.limit:
         reasons.append(f"relative error {verdict.rel_err:.2e} is above {verdict.limit:.0e}")
     return " and ".join(reasons)
-
-
-def _check_dtype(problem: Problem) -> None:
-    if problem.dtype in FP8:
-        raise BadInput(
-            f"dtype={problem.dtype!r}: the numerics of FP8 are not covered yet, only its timing; "
-            "check bf16 or fp16"
-        )
 
 
 def check_size(problem: Problem) -> float:
@@ -239,19 +238,31 @@ def random_pages(problem: Problem, rng: np.random.Generator) -> PageTable:
     return pages.reshape(problem.batch, columns).astype(np.int32)
 
 
+def random_descales(problem: Problem, seed: int) -> Floats:
+    """Factors of FP8's Q, K and V, ½, 1 or 2: float32 (3, batch, kv_heads)."""
+    assert problem.kv_heads is not None
+    shape = 3, problem.batch, problem.kv_heads
+    powers = np.random.default_rng([seed, *shape]).integers(-1, 2, shape)
+    return np.exp2(powers).astype(np.float32)
+
+
 def compare_with_references(setup: options.Setup, seed: int) -> Verdict:
     """Run random arrays through the pipeline and through both references."""
     problem, design = setup.problem, setup.design
     inputs = random_inputs(problem, seed)
+    if problem.dtype in FP8:
+        inputs = replace(inputs, descales=random_descales(problem, seed))
     with refusals(), np.errstate(all="ignore"):  # a broken design computes on poison
         run = simulate(
             problem, design, setup.machine, arrays=(inputs.q, inputs.k, inputs.v),
-            sink=inputs.sink, page_table=inputs.page_table, seed=seed, on_hazard="record",
+            sink=inputs.sink, page_table=inputs.page_table,
+            descales=None if inputs.descales is None else tuple(inputs.descales), seed=seed,
+            on_hazard="record",
         )  # fmt: skip
         inputs = inputs.in_one_piece(problem)
         out, lse = blockwise(problem, design, inputs)
         exact, exact_lse = attention_float64(
-            inputs.q, inputs.k, inputs.v, sink=inputs.sink, **_mask_options(problem)
+            *inputs.true_values(problem), sink=inputs.sink, **_mask_options(problem)
         )
     outputs = run.outputs
     assert outputs is not None
@@ -288,7 +299,11 @@ def blockwise(problem: Problem, design: AnyDesign, inputs: Inputs) -> tuple[Floa
             "emulation_start": design.exp2_first_fragment,
             "emulation_degree": design.exp2_degree,
             "split_pv": design.p_first_columns / design.tile_n,
+            "max_offset": design.max_offset,
+            "num_splits": design.num_splits,
         }
+    if inputs.descales is not None:
+        own |= dict(zip(("q_descale", "k_descale", "v_descale"), inputs.descales, strict=True))
     out, lse = attention_blockwise(
         inputs.q,
         inputs.k,

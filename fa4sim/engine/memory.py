@@ -83,6 +83,11 @@ class Load:
     done: Callable[[Load], None]
     l2_size: int | None = None
 
+    @property
+    def sent(self) -> int:
+        """Bytes that come from L2."""
+        return self.size if self.l2_size is None else self.l2_size
+
     def shift(self, tiles: int, steps: int, ids: int) -> None:
         """Stand for the same load later; ``ids`` is what the tile's number grows by."""
         self.tile += tiles
@@ -159,7 +164,7 @@ class TmaLoad:
             self.left = load.size
             while self.left:
                 size = CHUNK_BYTES if self.left > CHUNK_BYTES else self.left
-                sent = size if load.l2_size is None else load.l2_size * size // load.size
+                sent = load.sent * size // load.size
                 arrived = max(self.free + round(sent / self.rate), self.l2.take(now, sent))
                 if load.hbm_size:
                     part = load.hbm_size * size // load.size
@@ -179,7 +184,7 @@ class TmaLoad:
             self.core.trace.append["span"](
                 (self.sm, self.cta, self._role, NONE, self._unit, op, start + skipped,
                  now + skipped, load.tile_id, load.block, load.stage, NONE,
-                 round(load.size / self.rate))
+                 round(load.sent / self.rate))
             )  # fmt: skip
             self.current = None
             load.done(load)
@@ -305,7 +310,7 @@ class TmaStore:
             self.core.trace.append["span"](
                 (self.sm, self.cta, self._role, NONE, self._unit, self._op, start + skipped,
                  now + skipped, store.tile_id, NONE, store.stage, NONE,
-                 round(store.size / self.rate))
+                 round(store.l2_size / self.rate))
             )  # fmt: skip
             self.read += 1
             self.current = None

@@ -50,7 +50,8 @@ def run_both(
         threshold=design.rescale_threshold, emulation_freq=design.exp2_period,
         emulation_res=design.exp2_emulated, emulation_start=design.exp2_first_fragment,
         emulation_degree=design.exp2_degree, pack_gqa=design.pack_gqa,
-        split_pv=design.p_first_columns / design.tile_n,
+        split_pv=design.p_first_columns / design.tile_n, max_offset=design.max_offset,
+        num_splits=design.num_splits,
     )  # fmt: skip
     return run, blockwise, attention_float64(q, k, v, **options)
 
@@ -60,7 +61,7 @@ def assert_right(problem: Problem, changes: dict[str, Any] | None = None, **more
     got = run.outputs
     assert got is not None
     assert np.array_equal(got.out, out) and np.array_equal(got.lse, lse)
-    limit = {"bf16": 3e-3, "fp16": 4e-4}[problem.dtype]
+    limit = {"bf16": 3e-3, "fp16": 4e-4, "e4m3": 0.03, "e5m2": 0.06}[problem.dtype]
     assert np.linalg.norm(got.out - exact) <= limit * max(np.linalg.norm(exact), 1e-30)
     seen = np.isfinite(exact_lse)
     assert np.array_equal(seen, np.isfinite(got.lse))
@@ -102,6 +103,23 @@ DESIGNS: dict[str, tuple[Problem, dict[str, Any]]] = {
     "half of the exponentials in software, degree 5": (
         Problem(seqlen_q=256), {"exp2_period": 8, "exp2_degree": 5}),
     "always rescale": (Problem(seqlen_q=256, seqlen_k=512), {"rescale_threshold": 0.0}),
+    "split": (Problem(heads=4, kv_heads=2, seqlen_q=1, seqlen_k=900, num_splits=3), {}),
+    "more splits than blocks": (Problem(heads=2, seqlen_q=1, seqlen_k=500, num_splits=9), {}),
+    "split, causal, two Q tiles": (
+        Problem(heads=2, seqlen_q=300, seqlen_k=900, num_splits=3, causal=True), {}),
+    "split, window, sink": (
+        Problem(heads=2, seqlen_q=300, seqlen_k=900, num_splits=3, window=(200, 0), sink=True),
+        {}),
+    "split, odd group": (
+        Problem(heads=6, kv_heads=2, seqlen_q=9, seqlen_k=900, num_splits=4, dtype="fp16"), {}),
+    "split, head dim 64": (Problem(seqlen_q=9, seqlen_k=900, head_dim=64, num_splits=4), {}),
+    "e4m3": (Problem(heads=2, seqlen_q=512, dtype="e4m3"), {}),
+    "e4m3, causal": (Problem(heads=4, kv_heads=2, seqlen_q=300, causal=True, dtype="e4m3"), {}),
+    "e5m2": (Problem(seqlen_q=384, head_dim=64, dtype="e5m2"), {}),
+    "e4m3, split": (
+        Problem(heads=4, kv_heads=2, seqlen_q=1, seqlen_k=900, num_splits=3, dtype="e4m3"), {}),
+    "e5m2, split, softcap": (
+        Problem(heads=2, seqlen_q=40, seqlen_k=900, num_splits=5, dtype="e5m2", softcap=9.0), {}),
 }  # fmt: skip
 
 

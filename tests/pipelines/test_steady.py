@@ -122,6 +122,20 @@ MANY: dict[str, tuple[Problem, dict[str, Any], float]] = {
     "five blocks": (Problem(batch=8, heads=8, seqlen_q=256, seqlen_k=600, causal=True), {}, 0.1),
 }  # fmt: skip
 
+#: Memory is all there is; at first every CTA asks for more than its share.
+ONE_QUERY = {"heads": 32, "kv_heads": 8, "seqlen_q": 1, "seqlen_k": 8192}
+DECODE: dict[str, tuple[Problem, dict[str, Any], float]] = {
+    "users": (Problem(**ONE_QUERY | {"batch": 8, "seqlen_k": 1500}), {}, 0.03),
+    "split": (Problem(**ONE_QUERY, num_splits=16), {}, 0.1),
+    "split, FP8": (Problem(**ONE_QUERY, num_splits=0, dtype="e4m3"), {}, 0.1),
+    "a block each": (Problem(**ONE_QUERY, num_splits=64), {}, 0.12),
+    "split, uneven": (
+        Problem(heads=32, kv_heads=8, seqlens_q=(1,) * 8, seqlens_k=(2048, 100, 1000, 4096) * 2,
+                num_splits=8),
+        {}, 0.1,
+    ),
+}  # fmt: skip
+
 
 def assert_reuse_agrees(problem: Problem, changes: dict[str, Any], room: float) -> None:
     design = Design.for_problem(problem, B200, **changes)
@@ -141,6 +155,12 @@ def test_reuse_agrees_where_tiles_have_a_few_blocks_only(name: str) -> None:
 @pytest.mark.parametrize("name", MANY)
 def test_reuse_agrees_where_many_tiles_have_a_few_blocks_only(name: str) -> None:
     assert_reuse_agrees(*MANY[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODE)
+def test_reuse_agrees_where_memory_is_the_limit(name: str) -> None:
+    assert_reuse_agrees(*DECODE[name])
 
 
 @pytest.mark.slow
