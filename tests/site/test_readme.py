@@ -12,5 +12,5 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_picture_is_current():
     run = simulate(Problem(batch=4, heads=1, seqlen_q=256, seqlen_k=1024), scope="cta")
-    with Image.open(ROOT / "docs" / "timeline.png") as picture:
+    with Image.open(ROOT / "docs" / "one_cta.png") as picture:
         assert picture.info["Description"] == alt_text(timeline(run.trace))
