@@ -62,6 +62,9 @@ def _roles(cfg: Config) -> dict[str | int, str]:
 
 
 def _tensors(arguments: Sequence[Any]) -> dict[int, str]:
-    """The tensors that TMA moves, by the number of their map among the arguments."""
-    maps = [i for i, argument in enumerate(arguments) if isinstance(argument, TensorMap)]
-    return dict(zip(maps, "QKVO", strict=False))
+    """Q, K, V and O, by the number of their map or array among the arguments."""
+    found, at = {}, 0
+    for name in "QKVO" if arguments else "":
+        found[at] = name
+        at += 2 if isinstance(arguments[at], TensorMap) else 1  # lengths follow a map
+    return found

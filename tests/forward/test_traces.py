@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'")
 
 import fa4kernel
+from fa4kernel.cli.run import run_problem
 from fa4kernel.forward.barrier_table import named_table, table
 from fa4kernel.forward.config import Config
 from fa4sim import B200, Problem, simulate
+from fa4sim.cli.check import random_inputs
 from fa4sim.pipelines.fa4.barriers import barrier_table, parties_of
 from fa4sim.views.aligned import align
 
@@ -73,6 +75,22 @@ def test_every_block_is_loaded_and_lives_as_often(runs):
         assert lives == expected
         loads = {(row["tile"], row["block"]) for row in kernel.span.where(op=f"load {name}").rows()}
         assert loads == set(expected)
+
+
+def test_tiles_that_threads_copy_live_where_and_as_often_as_the_simulators():
+    problem = Problem(heads=4, kv_heads=1, seqlen_q=1, seqlens_k=(700,), page_size=16)
+    inputs = random_inputs(problem, 0)
+    result = run_problem(problem, inputs, backend="emulator", trace=True)
+    simulator = simulate(problem, result.design, B200).trace
+    kernel = result.emulation.trace
+    assert set(kernel.span.where(role="cp_async").unique("op")) == {"load K", "load V"}
+    for name in "KV":
+        rows = [sorted(trace.expand().life.where(tensor=name).rows(), key=lambda row: row["birth"])
+                for trace in (kernel, simulator)]  # fmt: skip
+        lives, expected = ([(r["slot"], r["tile"], r["block"]) for r in each] for each in rows)
+        assert lives == expected and len(lives) == 6
+        for row in rows[0]:
+            assert row["birth"] < row["first_use"] < row["last_use"] <= row["death"]
 
 
 def test_softmax_works_on_every_block_once(runs):

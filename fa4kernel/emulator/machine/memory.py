@@ -22,6 +22,8 @@ from fa4kernel.emulator.tensor.tensor_map import TensorMap
 MAP_MAGIC = 0x4D_41_50_34
 #: Free addresses between two arrays.
 GAP = 1 << 20
+#: What an array that is an argument is called, before its number.
+ARGUMENT = "argument "
 
 
 class Region:
@@ -105,7 +107,7 @@ class Memory:
         size = max((p.offset + p.size for p in parameters), default=0)
         block = np.zeros(max(16, size), np.uint8)
         for number, (parameter, value) in enumerate(zip(parameters, given, strict=True)):
-            raw = self._packed(value, parameter, f"argument {number}")
+            raw = self._packed(value, parameter, f"{ARGUMENT}{number}")
             if len(raw) != parameter.size and value is not None:
                 raise ValueError(
                     f"argument {number} has {len(raw)} bytes, the parameter {parameter.size}: "
@@ -151,6 +153,14 @@ class Memory:
         if isinstance(value, float):
             return scalar_bytes(value, 4, "f32"), 4
         raise ValueError(f"{name}: {value!r} ({type(value).__name__}) cannot be passed to a kernel")
+
+    def argument_at(self, address: int) -> int:
+        """The number of the argument that is the array at an address; -1 if none is."""
+        at = int(np.searchsorted(self._starts, address, "right")) - 1
+        region = self.regions[at] if at >= 0 else None
+        if region is None or address >= region.end or not region.name.startswith(ARGUMENT):
+            return -1
+        return int(region.name.removeprefix(ARGUMENT))
 
     def map_at(self, offset: int, instruction: Instruction) -> TensorMap:
         """The tensor map whose 128 bytes stand at this offset of the parameter block."""

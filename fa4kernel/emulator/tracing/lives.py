@@ -23,8 +23,9 @@ death        when its place is given up: the phase of the ring's ``empty`` barri
 Copies count as one tile if they signal the same phase of a barrier or belong to one bulk group. An
 accumulator lives until an MMA overwrites it without adding to it; stores of warps to its columns
 (as in rescaling) change it. Stores to columns that MMAs take first factors from are a new tile once
-these columns of the one before have been used. Tiles that ``cp.async`` or threads' stores bring
-into shared memory are found only if a bulk copy takes them out.
+these columns of the one before have been used. What threads copy by ``cp.async`` belongs to the
+barrier on which they arrive for it (``cp.async.mbarrier.arrive``). Tiles that other copies of
+threads, or their stores, bring into shared memory are found only if a bulk copy takes them out.
 """
 
 from __future__ import annotations

@@ -21,13 +21,14 @@ from fa4kernel.emulator.tracing.units import UnitLog
 
 if TYPE_CHECKING:
     from fa4kernel.emulator.machine.bulk import Load, Store
+    from fa4kernel.emulator.machine.copies import Arrival, Copy
     from fa4kernel.emulator.machine.tmem_access import Transfer
     from fa4kernel.emulator.machine.warpgroup_mma import Product
 
 
 @dataclass(slots=True)
 class Filling:
-    """A copy into shared memory that signals a barrier.
+    """Copies into shared memory that signal a barrier.
 
     Attributes:
         cta, span: where it writes, in bytes.
@@ -106,6 +107,7 @@ class MemoryLog(UnitLog):
         self.phases: dict[tuple[int, int, int], int] = {}
         self._use_of: dict[int, Use] = {}
         self._group_of: dict[int, int] = defaultdict(int)
+        self._copied: dict[int, tuple[Span, int, int]] = {}  # by warp: until it arrives
 
     # --- shared memory -----------------------------------------------------------------------
 
@@ -123,6 +125,34 @@ class MemoryLog(UnitLog):
                 self.fillings.append(
                     Filling(cta, span, tensor, self._cta(owner), offset, phase, self.now)
                 )
+
+    def copy_issued(self, convoy: Convoy, copy: Copy) -> None:
+        """A ``cp.async`` of many lanes is under way."""
+        super().copy_issued(convoy, copy)
+        warps = copy.lanes // 32
+        for slot in np.unique(warps[self._chosen[warps]]).tolist():
+            mine = warps == slot
+            offsets, sources = copy.offsets[mine], copy.sources[mine & (copy.taken > 0)]
+            span = int(offsets.min()), int(offsets.max()) + copy.size - 1
+            at = int(sources[0]) if len(sources) else -1
+            tensor = self.machine.memory.argument_at(at)
+            before, known, start = self._copied.get(slot, (span, tensor, self.now))
+            joined = min(before[0], span[0]), max(before[1], span[1])
+            self._copied[slot] = joined, max(known, tensor), start
+
+    def copies_arrive(self, convoy: Convoy, arrival: Arrival) -> None:
+        """``cp.async.mbarrier.arrive``: the copies of these warps were for this barrier."""
+        barriers = self.machine.barriers
+        warps = arrival.lanes // 32
+        for slot in np.unique(warps).tolist():
+            found = self._copied.pop(slot, None)
+            if found is None or not self._room():
+                continue
+            span, tensor, start = found
+            index = int(arrival.barriers[warps == slot][0])
+            owner, offset = barriers.place(index)
+            phase, cta = int(barriers.phase[index]), int(self._keys[slot]) // WARPS
+            self.fillings.append(Filling(cta, span, tensor, self._cta(owner), offset, phase, start))
 
     def store_issued(self, convoy: Convoy, store: Store) -> None:
         """A copy out of shared memory is under way."""

@@ -67,7 +67,10 @@ class UnitLog(Log):
 
     def copy_issued(self, convoy: Convoy, copy: Copy) -> None:
         """A ``cp.async`` of many lanes is under way."""
-        self._issued(copy, "cp_async", "cp.async", int(copy.lanes[0]))
+        number = self.machine.memory.argument_at(int(copy.sources[0]))
+        known = self.machine.launch.labels.tensors.get(number)
+        op = "cp.async" if known is None else f"load {known}"
+        self._issued(copy, "cp_async", op, int(copy.lanes[0]))
 
     def copy_done(self, copy: Copy) -> None:
         """Its bytes are there."""

@@ -11,6 +11,7 @@ import pytest
 
 from fa4kernel.emulator import Launch, emulate
 from fa4kernel.emulator.labels import Labels, Ring
+from fa4kernel.emulator.machine.layout import SHARED_START
 from fa4sim.trace import NONE
 from tests.emulator.kernels import COPY, copy_launch
 from tests.emulator.machine.kernels import kernel
@@ -92,3 +93,26 @@ def test_operands_and_sums_of_a_gemm(schedule: str) -> None:
     assert total["first_use"] >= max(x["last_use"] for x in by["A"]) - 1
     for x in by["C"]:  # the epilogue writes what it has read, and has it copied out
         assert total["first_use"] < x["birth"] < x["first_use"] < x["last_use"] == x["death"]
+
+
+#: A warp copies 512 bytes by `cp.async` twice to the same place, and reads what has come.
+BY_THREADS = """setp.eq.u32 %p9, t, 0; @%p9 mbarrier.init.shared.b64 [base+512], 32; bar.sync 0;
+    shl.b32 %a1, t, 4; add.u32 %a1, %a1, base; cvt.u64.u32 %d1, t; shl.b64 %d1, %d1, 4;
+    add.u64 %d1, %d1, p0; mov.u32 %a2, 0;
+    NEXT: cp.async.cg.shared.global [%a1], [%d1], 16;
+    cp.async.mbarrier.arrive.noinc.shared.b64 [base+512];
+    W: mbarrier.try_wait.parity.shared.b64 %p8, [base+512], %a2; @!%p8 bra W;
+    ld.shared.u32 %a3, [%a1]; add.u32 %a2, %a2, 1; bar.sync 0;
+    setp.lt.u32 %p1, %a2, 2; @%p1 bra NEXT;"""
+
+
+def test_what_threads_copy_lives_in_the_slot_of_the_barrier_they_arrive_on() -> None:
+    launch = Launch(
+        (1, 1, 1), (32, 1, 1), arguments=[np.zeros(128, np.uint32)],
+        labels=Labels(tensors={0: "X"}, barriers={SHARED_START + 512: "full[0]"}),
+    )  # fmt: skip
+    found = lives(kernel(BY_THREADS), launch)
+    assert [(life["tensor"], life["slot"], life["block"]) for life in found] == [
+        ("X", "ring[0]", 0), ("X", "ring[0]", 1)
+    ]  # fmt: skip
+    assert found[0]["death"] <= found[1]["birth"]
