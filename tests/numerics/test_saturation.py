@@ -37,7 +37,7 @@ def test_a_higher_threshold_saves_rescales_whatever_the_offset() -> None:
 
 
 def test_the_first_kernel_fails_at_the_first_keys_of_a_new_block_and_recovers() -> None:
-    cosine = {row.keys: row.cosine for row in measure_boundaries(choices=[FIRST])}
+    cosine = {row.keys: row.cosine for row in measure_boundaries(choices=[FIRST], batch=12)}
     assert min(cosine[127], cosine[128]) > 0.999, "the maximum of a single block is exact"
     assert max(cosine[boundary + 1] for boundary in (128, 256, 384)) < 0.95
     assert cosine[131] < cosine[136] < cosine[160] < cosine[192] < cosine[256]
@@ -55,7 +55,8 @@ def test_it_is_what_was_published() -> None:
 
 @pytest.mark.parametrize("choice", KEPT)
 def test_no_choice_that_fits_fails_anywhere(choice) -> None:
-    rows = measure_boundaries(choices=[choice]) + measure_spread(choices=[choice], keys=1024)
+    rows = measure_boundaries(choices=[choice], batch=4)
+    rows += measure_spread(choices=[choice], keys=1024)
     assert all(row.fits and row.cosine > 0.999 for row in rows)
 
 

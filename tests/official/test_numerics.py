@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from fa4kernel.emulator import emulate
+from fa4kernel.official.compile import compiled
+from fa4kernel.official.launches import launches
 from fa4kernel.official.problem import Floats
-from fa4sim.numerics import attention_blockwise
+from fa4sim.numerics import attention_blockwise, combine, from_bits16
 from tests.official import cases
-from tests.official.inputs import draw
+from tests.official.inputs import draw, problem
 
 #: Share of elements that may differ: the kernel's reciprocal and logarithm are approximate, and its
 #: tensor cores sum in another order.
@@ -42,3 +45,29 @@ def ours(case: cases.Case, seed: int) -> Floats:
 def test_nearly_every_element_has_the_same_bits(name, seed, official):
     case = next(case for case in cases.INFERENCE if case.name == name)
     assert np.mean(official(case, seed).out != ours(case, seed)) < DIFFERENT
+
+
+@pytest.mark.official
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("name", "splits"), [("split", 3), ("split", 32), ("split-d64", 16)])
+@pytest.mark.usefixtures("official")
+def test_the_combine_kernel_adds_in_our_order(name, splits, seed):
+    case = next(case for case in cases.INFERENCE if case.name == name)
+    call = problem(case, draw(case, seed), seed)
+    rng = np.random.default_rng(seed)
+    batch, seqlen_q, heads, _ = call.out.shape
+    call.splits = splits
+    call.out_partial = rng.standard_normal((splits, *call.out.shape), dtype=np.float32)
+    call.lse_partial = 3 * rng.standard_normal((splits, batch, heads, seqlen_q), dtype=np.float32)
+    empty = rng.random(call.lse_partial.shape) < 0.3
+    empty[:, 0, 0] = True  # no split of this row saw a key
+    call.lse_partial[empty] = -np.inf
+    call.out_partial[empty.swapaxes(2, 3)] = np.nan
+    *_, (kernel, launch) = launches(call, compiled(case.variant))
+    assert not emulate(kernel.ptx, launch).hazards
+    out, lse = combine(call.out_partial, call.lse_partial)
+    assert np.array_equal(from_bits16(call.out, "bf16"), out)
+    if call.lse is not None:
+        assert np.array_equal(np.isneginf(call.lse), np.isneginf(lse))
+        seen = np.isfinite(lse)
+        assert np.abs(call.lse[seen] - lse[seen]).max() < 1e-6
