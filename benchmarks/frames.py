@@ -74,12 +74,12 @@ DRAG = """async ([prepare, frames]) => {
   return { between, drawn: app.frames.drawn.slice(-frames) };
 }"""
 
-# What the picture shows: a softmax warp's wait for S from the middle of the run, and its cause.
+# What the picture shows: a wait of the MMA warp from the middle of the run, and its causes.
 SCENE = """() => {
   const app = document.getElementById("fa4-timeline").timeline;
   const [run] = app.runs;
-  const wait = [...run.x0.keys()].find((i) => run.track(i).role === "softmax0"
-    && run.name(i) === "S_full" && run.x0[i] > app.view.t0 + 1500);
+  const wait = [...run.x0.keys()].find((i) => run.name(i) === "P_full_O_rescaled"
+    && run.x0[i] > app.view.t0 + 1500);
   app.select(run, wait, { reveal: true });
 }"""
 

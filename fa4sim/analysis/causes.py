@@ -97,6 +97,23 @@ class Causes:
             return load
         return self._arrival(row) if row != NONE else None
 
+    def arrivals(self, record: int) -> list[Cause]:
+        """Every arrival of the phase that the wait ``record`` was for, in order of time.
+
+        Of a load that delivers bytes, see :meth:`of_wait`: it makes no arrival of its own.
+        """
+        records = self.records
+        cta, stage = int(records.cta[record]), int(records.stage[record])
+        barrier, phase = int(records.name[record]), int(records.phase[record]) - 1
+        for owner in (cta, *(other for other in self.cluster(cta) if other != cta)):
+            key = self._key(owner, barrier, stage, phase)
+            first, last = self._every_key.searchsorted([key, key + 1])
+            rows = self._every_row[first:last].tolist()
+            if rows:
+                seen = [row for row in rows if self._time[row] <= records.end[record]]
+                return [cause for row in seen if (cause := self._arrival(row)) is not None]
+        return []
+
     def _completing(self, cta: int, barrier: int, stage: int, phase: int, end: int) -> int:
         """The row of the last arrival of a phase: on the CTA's own barrier or on its peer's."""
         for owner in (cta, *(other for other in self.cluster(cta) if other != cta)):
@@ -198,6 +215,8 @@ class Causes:
         order = np.lexsort((arrive.ids, arrive["time"], keys))
         last = np.ones(len(order), dtype=bool)
         last[:-1] = np.diff(keys[order]) != 0
+        self._every_key: Ints = keys[order]
+        self._every_row: Ints = order
         self._keys: Ints = keys[order][last]
         self._rows: Ints = order[last]
 

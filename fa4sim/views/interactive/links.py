@@ -36,6 +36,16 @@ class Why:
     slice: Ints
 
 
+@dataclass(frozen=True)
+class Edges:
+    """Links from slice ``source`` to slice ``target``, what went across, and for a wait when."""
+
+    source: Ints
+    target: Ints
+    time: Ints
+    what: list[str]
+
+
 class Links:
     """The links of an expanded trace between the slices of ``slices``."""
 
@@ -97,18 +107,35 @@ class Links:
         at = records.parties.get(party)
         return found if found != NONE or at is None else at.start
 
-    def edges(self, why: Why) -> tuple[Ints, Ints, list[str]]:
-        """Direct links between slices: (from, to, what), those that end a wait among them."""
-        span, wait = self.slices.of_span, self.slices.of_wait
-        found = [(int(span[a]), int(span[b]), what) for a, b, what in flows(self.trace)]
+    def edges(self, why: Why) -> Edges:
+        """Direct links between slices: flows, and all arrivals that a wait was for."""
+        span = self.slices.of_span
+        found = [(int(span[a]), int(span[b]), what, NONE) for a, b, what in flows(self.trace)]
         on, stage = self.trace.wait.text("on"), self.trace.wait["stage"]
-        for row, source in enumerate(why.slice.tolist()):
-            if source != NONE:
-                place = f"[{stage[row]}]" if stage[row] != NONE else ""
-                found.append((source, int(wait[row]), f"{on[row]}{place}"))
+        for record in np.flatnonzero(self.records.is_wait).tolist():
+            row = int(self.records.row[record])
+            place = f"[{stage[row]}]" if stage[row] != NONE else ""
+            target = int(self.slices.of_wait[row])
+            for source, time in self._arrived(record, row, why).items():
+                found.append((source, target, f"{on[row]}{place}", time))
         kept = [edge for edge in found if NONE not in edge[:2] and edge[0] != edge[1]]
-        source, target, what = zip(*kept, strict=True) if kept else ((), (), ())
-        return np.array(source, dtype=np.int64), np.array(target, dtype=np.int64), list(what)
+
+        def numbers(column: int) -> Ints:
+            return np.array([edge[column] for edge in kept], dtype=np.int64)
+
+        return Edges(numbers(0), numbers(1), numbers(3), [edge[2] for edge in kept])
+
+    def _arrived(self, record: int, row: int, why: Why) -> dict[int, int]:
+        """The slices in which parties arrived for a wait, and when: of each party its last."""
+        if int(self.records.phase[record]) == 0:
+            return {}
+        found = {}
+        for cause in self.causes.arrivals(record):
+            found[self.slice_of(self._doing(self.records, cause.party, cause.time))] = cause.time
+        # The bytes of a load are no arrival, but may be the last to come.
+        if why.slice[row] != NONE:
+            found[int(why.slice[row])] = int(why.time[row])
+        return found
 
     def path(self) -> list[dict[str, int | str]]:
         """The links of the critical path in order of time, each with its slice if it has one."""

@@ -70,10 +70,10 @@ class RunData:
         """The columns of the slices, and those of the links between them."""
         span, wait = self.trace.span, self.trace.wait
         why = links.why()
-        source, target, what = links.edges(why)
+        found = links.edges(why)
         edges = {
-            "source": self.pack.add(source), "target": self.pack.add(target),
-            "what": self.texts(what),
+            "source": self.pack.add(found.source), "target": self.pack.add(found.target),
+            "time": self.pack.add(self._moved(found.time)), "what": self.texts(found.what),
         }  # fmt: skip
 
         def column(of_spans: Ints, of_waits: Ints) -> Any:

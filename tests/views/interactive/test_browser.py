@@ -175,6 +175,17 @@ def test_all_that_came_before_is_listed_and_only_direct_arrows_are_drawn(page):
     assert selected(page)[0] == "load V"
 
 
+def test_a_wait_lists_all_who_arrived_the_last_first(page):
+    select(page, "mma", "P_full_O_rescaled", 6)
+    section = page.locator(".fa4-details section", has_text="Before it")
+    assert "8 direct" in section.inner_text()
+    told = section.locator("li small").all_inner_texts()[:8]
+    assert sum("correction" in text for text in told) == 4
+    times = [int(text.split(" at ")[1].replace(",", "")) for text in told]
+    assert times == sorted(times, reverse=True)
+    assert f"{times[0]:,}" in page.locator(".fa4-why").inner_text()
+
+
 def test_a_search_finds_marks_and_goes_from_one_to_the_next(page, causal_trace):
     field = page.get_by_role("searchbox")
     field.fill("softmax0 exp2 block:3")

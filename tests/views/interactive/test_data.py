@@ -138,8 +138,31 @@ def test_the_edges_are_the_flows_and_the_causes(causal_trace, read):
         if not is_wait[b]
     }
     assert between_spans == set(flows(causal_trace))
-    into_waits = [b for b in target if is_wait[b]]
-    assert len(into_waits) == (read.column("slices", "by_slice") >= 0).sum()
+    pairs = set(zip(source.tolist(), target.tolist(), strict=True))
+    last = read.column("slices", "by_slice")
+    assert all((last[i], i) in pairs for i in np.flatnonzero(last >= 0).tolist())
+    assert len(pairs) == len(source), "no link is there twice"
+
+
+def test_a_wait_has_every_arrival_that_it_was_for(causal_trace, read):
+    names, roles = read.texts("slices", "name"), {}
+    for track in read.run["tracks"]:
+        for first, last in track["rows"]:
+            roles.update(dict.fromkeys(range(first, last), (track["role"], track["warp"])))
+    source, target = read.column("edges", "source"), read.column("edges", "target")
+    times = read.column("edges", "time")
+    ready = [i for i, name in enumerate(names) if name == "P_full_O_rescaled"]
+    into = {i: sorted(roles[a] for a in source[target == i]) for i in ready}
+    all_eight = [*(("correction", w) for w in range(8, 12)), *(("softmax0", w) for w in range(4))]
+    assert all_eight in into.values(), "P by four softmax warps, O by four of the correction"
+    ends = read.column("slices", "start") + read.column("slices", "length")
+    known = times >= 0
+    assert (times[known] <= ends[target[known]]).all()
+    last = read.column("slices", "by_slice")
+    for i in ready:
+        mine = target == i
+        if last[i] >= 0:
+            assert last[i] in source[mine][times[mine] == times[mine].max()]
 
 
 def test_the_strip_is_the_critical_path(causal_trace, read):

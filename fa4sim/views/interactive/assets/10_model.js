@@ -66,8 +66,8 @@ class Run {
   }
 
   /** Edges by their ends: those into slice i are `into.edges[into.first[i] … into.first[i + 1])`. */
-  indexEdges({ source, target, what }) {
-    this.edges = { source, target, what };
+  indexEdges({ source, target, time, what }) {
+    this.edges = { source, target, time, what };
     const by = (ends) => {
       const first = new Int32Array(this.count + 1);
       for (const end of ends) first[end + 1]++;
@@ -117,10 +117,11 @@ class Run {
 
   // -- links ------------------------------------------------------------------------------------
 
-  /** What slice i directly came after: `{slice, what}` by when it ended, the last one first. */
+  /** What slice i directly came after: `{slice, what, time}`, the last to be ready first. */
   before(i) {
     const found = this.linked(this.into, this.edges.source, i);
-    found.sort((a, b) => this.endOf(b.slice) - this.endOf(a.slice) || a.slice - b.slice);
+    const ready = ({ slice, time }) => (time < 0 ? this.endOf(slice) : time);
+    found.sort((a, b) => ready(b) - ready(a) || a.slice - b.slice);
     if (i > this.rowFirst[i]) found.push({ slice: i - 1, what: "then, on the same track" });
     return found;
   }
@@ -137,7 +138,8 @@ class Run {
     const found = [];
     for (let at = first[i]; at < first[i + 1]; at++) {
       const edge = edges[at];
-      found.push({ slice: ends[edge], what: this.text(this.edges.what[edge]), direct: true });
+      const { what, time } = this.edges;
+      found.push({ slice: ends[edge], what: this.text(what[edge]), time: time[edge], direct: true });
     }
     return found;
   }

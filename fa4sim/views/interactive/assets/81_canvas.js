@@ -115,16 +115,17 @@ class Canvas {
     const here = this.boxOf(run, i);
     if (!here) return;
     const ends = (of) => (of.y + of.height / 2 - top);
-    const draw = (source, target) => {
+    const draw = (source, target, time) => {
       const [a, b] = [this.boxOf(run, source), this.boxOf(run, target)];
       if (!a || !b || a.y === b.y) return;
-      // What ended a wait reaches its end; what was used reaches the user's beginning.
-      const waits = run.isWait(target) && run.slice.by_slice[target] === source;
-      const left = waits ? app.view.x(run.place(run.slice.caused[target])) : a.x1;
-      painter.arrow(left, ends(a), waits ? b.x1 : b.x0, ends(b), painter.theme.accent);
+      // An arrival reaches a wait when it comes, the last one its end; all else the beginning.
+      const at = time < 0 ? a.x1 : app.view.x(run.place(time));
+      const last = run.isWait(target) && run.slice.by_slice[target] === source;
+      const to = last ? b.x1 : time < 0 ? b.x0 : Math.min(Math.max(at, b.x0), b.x1);
+      painter.arrow(Math.min(at, Math.max(a.x1, a.x0)), ends(a), to, ends(b), painter.theme.accent);
     };
-    for (const link of run.before(i)) if (link.direct) draw(link.slice, i);
-    for (const link of run.after(i)) if (link.direct) draw(i, link.slice);
+    for (const link of run.before(i)) if (link.direct) draw(link.slice, i, link.time);
+    for (const link of run.after(i)) if (link.direct) draw(i, link.slice, link.time);
   }
 
   /** Where slice i of a run is drawn, in pixels from the top of all lines; null if nowhere. */

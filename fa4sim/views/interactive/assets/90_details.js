@@ -81,10 +81,10 @@ class Details {
   links(title, key, run, links) {
     const direct = links.filter((link) => link.direct);
     const most = this.listAll.has(title) ? Infinity : 8;
-    const items = links.slice(0, most).map(({ slice, what }) =>
+    const items = links.slice(0, most).map(({ slice, what, time }) =>
       el("li", {}, el("button", { type: "button", click: () => this.app.select(run, slice, { reveal: true }) },
         this.swatch(run, slice), el("span", {}, sliceWords(run, slice)),
-        el("small", {}, `${trackWords(run.track(slice))} · ${what}`))));
+        el("small", {}, [trackWords(run.track(slice)), what, time >= 0 ? `at ${clockTime(run, time)}` : ""].filter(Boolean).join(" · ")))));
     if (links.length > most) {
       const more = () => { this.listAll.add(title); this.show(); };
       items.push(el("li", {}, el("button", { type: "button", click: more }, `show all ${links.length}`)));
