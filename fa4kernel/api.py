@@ -35,7 +35,9 @@ class Result:
         backend: "gpu" or "emulator".
         problem, design: what was run, and how.
         wall_s: seconds, compilation included.
-        emulation: what the emulator saw: hazards, statistics; None from a GPU.
+        emulation: what the emulator saw: hazards, statistics; None from a GPU. If keys were split,
+            the statistics are those of the forward kernel, the hazards of both.
+        combination: what it saw of the kernel that combined the splits, if there was one.
     """
 
     out: Any
@@ -45,6 +47,7 @@ class Result:
     design: Design | HopperConfig
     wall_s: float
     emulation: Emulation | None = None
+    combination: Emulation | None = None
 
 
 def attention(
@@ -64,6 +67,7 @@ def attention(
     q_descale: Any = None,
     k_descale: Any = None,
     v_descale: Any = None,
+    num_splits: int = 1,
     dtype: str | None = None,
     backend: str = "auto",
     **options: Any,
@@ -91,6 +95,9 @@ def attention(
             multiplied by 0, so it must be finite; in pages of other sizes it is not read.
         q_descale, k_descale, v_descale: float32 (batch, kv_heads), by which FP8 values are
             multiplied; 1 if not given.
+        num_splits: into how many parts the keys are cut, whose results a second kernel combines, so
+            that few queries keep many multiprocessors busy; at most 256. 0 leaves the number to the
+            published kernel's heuristic.
         dtype: "bf16", "fp16", "e4m3" or "e5m2", if the arrays are float32; one of the last two, if
             they are uint8.
         backend: "gpu", "emulator", or "auto": a Blackwell or Hopper GPU if there is one, else the
@@ -122,7 +129,7 @@ def attention(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, page_table=page_table,
         seqused_k=seqused_k, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
-        dtype=dtype, backend=backend, **options,
+        num_splits=num_splits, dtype=dtype, backend=backend, **options,
     )  # fmt: skip
     if backend == "auto":
         print(f"fa4kernel: attention ran on the {result.backend}", file=sys.stderr)
@@ -148,6 +155,7 @@ def run(
     q_descale: Any = None,
     k_descale: Any = None,
     v_descale: Any = None,
+    num_splits: int = 1,
     dtype: str | None = None,
     backend: str = "auto",
     design: dict[str, Any] | None = None,
@@ -162,7 +170,7 @@ def run(
 
     Args:
         q, k, v, causal, window, softmax_scale, sink, cu_seqlens_q, cu_seqlens_k, page_table,
-            seqused_k, q_descale, k_descale, v_descale, dtype, backend: see `attention`.
+            seqused_k, q_descale, k_descale, v_descale, num_splits, dtype, backend: see `attention`.
         design: fields of the :class:`~fa4sim.specs.Design` to change (`{"cta_group": 1}`).
         machine: the GPU that is imagined; its multiprocessors say how many CTAs start.
         architecture: for which the kernel is compiled: "sm_100a" (Blackwell) or "sm_90a" (Hopper);
@@ -182,7 +190,7 @@ def run(
         q, k, v, causal=causal, window=window, softmax_scale=softmax_scale, sink=sink,
         cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, page_table=page_table,
         seqused_k=seqused_k, dtype=dtype,
-        q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
+        q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, num_splits=num_splits,
     )  # fmt: skip
     chosen, architecture = _choose(backend, architecture)
     descale = call.descales is not None
@@ -196,17 +204,22 @@ def run(
 
         out, lse = gpu.run(kernel, call)
         return made(out, lse, wall_s=time.perf_counter() - started)
-    arrays = call.arrays()
-    emulation = emulate(
-        kernel.ptx, kernel.launch(arrays, machine.sms),
-        schedule=schedule, checks=checks, processes=processes, trace=trace,
-    )  # fmt: skip
+    arrays = call.arrays(kernel.splits)
+    how: dict[str, Any] = {"schedule": schedule, "checks": checks, "processes": processes}
+    emulation = emulate(kernel.ptx, kernel.launch(arrays, machine.sms), trace=trace, **how)
+    combination = None
+    if kernel.combine is not None:
+        behind = kernel.combine
+        combination = emulate(behind.ptx, behind.launch(arrays, machine.sms), **how)
+        emulation = replace(emulation, hazards=emulation.hazards + combination.hazards)
     if emulation.trace is not None and isinstance(kernel.design, Design):
         told = in_simulator_words(emulation.trace, call.problem, kernel.design, machine)
         emulation = replace(emulation, trace=told)
     assert arrays.lse is not None
     out, lse = call.q.result(arrays.o), call.q.like(arrays.lse)
-    return made(out, lse, wall_s=time.perf_counter() - started, emulation=emulation)
+    return made(
+        out, lse, wall_s=time.perf_counter() - started, emulation=emulation, combination=combination
+    )
 
 
 def _choose(backend: str, architecture: str | None) -> tuple[str, str]:

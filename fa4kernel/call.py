@@ -50,6 +50,7 @@ class Call:
         q_descale: Any = None,
         k_descale: Any = None,
         v_descale: Any = None,
+        num_splits: int = 1,
     ) -> Call:
         """Look at a call. Raises `ValueError` for what does not fit together."""
         factors = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
@@ -71,6 +72,7 @@ class Call:
             window=None if window is None else as_window(window),
             sink=sink is not None,
             softmax_scale=softmax_scale,
+            num_splits=num_splits,
             **lengths.fields,
         )
         logits = None if sink is None else numbers("sink", sink, np.float32, heads)
@@ -98,17 +100,33 @@ class Call:
             lse[:] = self.sink[:, None]
         return self.q.result(out), self.q.like(lse)
 
-    def arrays(self) -> Arrays:
-        """The arrays of a launch; outputs are NaN until they are written."""
+    def partial_results(self, splits: int) -> tuple[Any, Any]:
+        """Room for the splits' O and LSE, NaN until it is written; two times None for one split."""
+        if splits == 1:
+            return None, None
+        shapes = ((*self.q.shape[:-1], self.v.shape[-1]), self.lse_shape)
+        partial_o, partial_lse = (np.full((splits, *s), np.nan, np.float32) for s in shapes)
+        return partial_o, partial_lse
+
+    def arrays(self, splits: int = 1) -> Arrays:
+        """The arrays of a launch; outputs are NaN until they are written.
+
+        Args:
+            splits: of the keys, if more than 1 each with partial results of its own.
+        """
+        shape = (*self.q.shape[:-1], self.v.shape[-1])
+        partial_o, partial_lse = self.partial_results(splits)
         return Arrays(
             self.q.bits(),
             self.k.bits(),
             self.v.bits(),
-            np.full((*self.q.shape[:-1], self.v.shape[-1]), NOT_A_NUMBER, np.uint16),
+            np.full(shape, NOT_A_NUMBER, np.uint16),
             np.full(self.lse_shape, np.nan, np.float32),
             self.sink,
             descales=self.descales,
             **self.starts_and_pages,
+            partial_o=partial_o,
+            partial_lse=partial_lse,
         )
 
     @property

@@ -6,6 +6,7 @@ Blackwell kernel on a Blackwell GPU yet.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -62,9 +63,10 @@ def run(kernel: Any, call: Call) -> tuple[Any, Any]:
     """
     if is_torch(call.q.array) and call.q.array.is_cuda:
         return _in_place(kernel, call)
-    arrays = call.arrays()
-    with Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms)) as loaded:
-        loaded.start()
+    arrays = call.arrays(kernel.splits)
+    with ExitStack() as stack:
+        for loaded in _loaded(stack, kernel, arrays, {}):
+            loaded.start()
         gpu().wait()
         loaded.download()
     assert arrays.lse is not None
@@ -80,16 +82,36 @@ def _in_place(kernel: Any, call: Call) -> tuple[Any, Any]:
     out = torch.empty((*call.q.shape[:-1], call.v.shape[-1]), dtype=dtype, device=device)
     lse = torch.empty(call.lse_shape, dtype=torch.float32, device=device)
     q, k, v, o, logs = shadows = [shadow(tensor) for tensor in (*tensors, out, lse)]
-    arrays = Arrays(q, k, v, o, logs, call.sink, descales=call.descales, **call.starts_and_pages)
+    behind = call.partial_results(kernel.splits)
+    arrays = Arrays(
+        q, k, v, o, logs, call.sink, descales=call.descales, partial_o=behind[0],
+        partial_lse=behind[1], **call.starts_and_pages,
+    )  # fmt: skip
     addresses = {
         id(shadow): tensor.data_ptr()
         for shadow, tensor in zip(shadows, (*tensors, out, lse), strict=True)
     }
     torch.cuda.current_stream(device).synchronize()
-    with Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms), addresses) as loaded:
-        loaded.start()
+    with ExitStack() as stack:
+        for loaded in _loaded(stack, kernel, arrays, addresses):
+            loaded.start()
         gpu().wait()
     return call.q.as_callers(out), lse
+
+
+def _loaded(
+    stack: ExitStack, kernel: Any, arrays: Arrays, addresses: dict[int, int]
+) -> list[Loaded]:
+    """The kernel, and the one that runs behind it on the same arrays, if there is one."""
+    first = stack.enter_context(
+        Loaded(gpu(), kernel.ptx, kernel.launch(arrays, gpu().sms), addresses)
+    )
+    if kernel.combine is None:
+        return [first]
+    behind = kernel.combine
+    launch = behind.launch(arrays, gpu().sms)
+    there = addresses | first.addresses
+    return [first, stack.enter_context(Loaded(gpu(), behind.ptx, launch, there))]
 
 
 def _contiguous(operand: Operand) -> Any:

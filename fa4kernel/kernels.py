@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fa4kernel.combine import compile as combine_compile
+from fa4kernel.combine import launch as combine_launch
+from fa4kernel.combine.config import Config as CombineConfig
 from fa4kernel.emulator import Launch
 from fa4kernel.forward import compile as forward_compile
 from fa4kernel.forward import launch as forward_launch
@@ -34,12 +37,16 @@ class Kernel:
         design: how it runs the problem.
         compile: gives the PTX.
         launch: from arrays and a number of multiprocessors to the launch.
+        splits: of the keys; the launch's arrays have so many partial results.
+        combine: the kernel that runs behind it, if keys are split.
     """
 
     architecture: str
     design: Design | HopperConfig
     compile: Callable[[], str]
     launch: Callable[[Arrays, int], Launch]
+    splits: int = 1
+    combine: Kernel | None = None
 
     @property
     def ptx(self) -> str:
@@ -92,7 +99,23 @@ def kernel_for(
         design,
         partial(forward_compile.compile_ptx, blackwell, *columns),
         lambda arrays, sms: forward_launch.launch(blackwell, arrays, sms=sms, **how),
+        design.num_splits,
+        _combine(architecture, design, problem) if design.num_splits > 1 else None,
     )
+
+
+def _combine(architecture: str, design: Design, problem: Problem) -> Kernel:
+    """The kernel that puts the splits' results together."""
+    cfg = CombineConfig("fp16" if problem.dtype == "fp16" else "bf16", problem.dim_v)
+
+    def launch(arrays: Arrays, sms: int) -> Launch:
+        assert arrays.partial_o is not None and arrays.partial_lse is not None
+        assert arrays.lse is not None
+        return combine_launch.launch(
+            cfg, arrays.partial_o, arrays.partial_lse, arrays.o, arrays.lse
+        )
+
+    return Kernel(architecture, design, partial(combine_compile.compile_ptx, cfg), launch)
 
 
 def _checked_scale(scale: float) -> float:

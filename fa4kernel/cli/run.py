@@ -39,6 +39,7 @@ SMALL = {"batch": 1, "heads": 2, "seqlen_q": 512}
         "fa4kernel run --set cta_group=1 --schedule 7",
         "fa4kernel run --dtype e4m3 --descale",
         "fa4kernel run --page-size 16 --heads 8 --kv-heads 2 --seqlen-q 1 --seqlen-k 1000",
+        "fa4kernel run --heads 16 --kv-heads 2 --seqlen-q 1 --seqlen-k 2000 --num-splits 0",
     )
 )
 @options.problem_options(SMALL)
@@ -176,6 +177,7 @@ def arguments(problem: Problem, inputs: Inputs) -> dict[str, Any]:
         "window": None if problem.causal else problem.window,
         "softmax_scale": problem.softmax_scale,
         "sink": inputs.sink,
+        "num_splits": problem.num_splits,
         "dtype": problem.dtype,
     }
 

@@ -69,6 +69,11 @@ class Loaded:
             for pointer, _ in self._held.values():
                 self.gpu.free(pointer)
 
+    @property
+    def addresses(self) -> dict[int, int]:
+        """Where its arrays are on the device, by their `id`, for another kernel."""
+        return self._there | {key: pointer for key, (pointer, _) in self._held.items()}
+
     def start(self) -> None:
         """Start the kernel once."""
         self.gpu.start(self._prepared)
@@ -105,6 +110,7 @@ class Loaded:
 
     def _address(self, array: NDArray[Any]) -> int:
         """Where an array is on the device; it is copied there when it is first asked for."""
+        array = _whole(array)
         if id(array) in self._there:
             return self._there[id(array)]
         if id(array) not in self._held:
@@ -113,3 +119,11 @@ class Loaded:
             self._held[id(array)] = (self.gpu.allocate(array.nbytes), array)
             self.gpu.upload(self._held[id(array)][0], array)
         return self._held[id(array)][0]
+
+
+def _whole(array: NDArray[Any]) -> NDArray[Any]:
+    """The array of which this is a view of everything, in another shape: both are in one place."""
+    base = array.base
+    if isinstance(base, np.ndarray) and base.nbytes == array.nbytes and base.flags.c_contiguous:
+        return _whole(base)
+    return array

@@ -38,7 +38,8 @@ class Config:
     ``window_right`` with no key to the right. With ``varlen_q`` or ``varlen_k`` sequences lie end
     to end in one array. With ``seqused_k`` their keys are fewer than there is room for; if
     ``paged``, a table tells in which pages they lie. With ``descale`` each sequence and K/V head
-    has factors for FP8 values.
+    has factors for FP8 values. With ``split`` the keys of a tile are shared out among CTAs, which
+    leave partial results in float32 for the combine kernel (`fa4kernel.combine`).
 
     Raises:
         ValueError: the kernel has no such form.
@@ -59,6 +60,7 @@ class Config:
     lse: bool = True
     sink: bool = False
     descale: bool = False
+    split: bool = False
     q_stages: int = 2
     cta_group: int = 1
     kv_stages: int = 3
@@ -102,6 +104,11 @@ class Config:
         if self.descale and not self.is_fp8:
             raise ValueError(
                 f"descale=True with dtype={self.dtype!r}: only FP8 is descaled ({', '.join(FP8)})"
+            )
+        if self.split and self.scheduler == "static_persistent":
+            raise ValueError(
+                "split=True with scheduler='static_persistent': a CTA that shares keys has one "
+                "tile; use single_tile, lpt or single_tile_varlen"
             )
         if self.kv_load == "cp_async" and (self.cta_group == 2 or not self.paged):
             without = "with cta_group=2" if self.paged else "without pages"
@@ -154,6 +161,7 @@ class Config:
                 "lse": lse,
                 "sink": bool(problem.sink),
                 "descale": descale,
+                "split": design.num_splits > 1,
             }
         )
 
@@ -171,8 +179,15 @@ class Config:
 
     @property
     def out_dtype(self) -> str:
-        """The type of O."""
+        """The type of O as this kernel writes it."""
+        if self.split:
+            return "fp32"
         return "bf16" if self.is_fp8 else self.dtype
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of an element of O."""
+        return 4 if self.split else 2
 
     @property
     def k_step(self) -> int:
@@ -239,7 +254,7 @@ class Config:
     @property
     def o_bytes(self) -> int:
         """Bytes of an O tile."""
-        return 2 * TILE * self.head_dim_v
+        return self.out_bytes * TILE * self.head_dim_v
 
     @property
     def ring_bytes(self) -> int:

@@ -58,6 +58,8 @@ def run(
     base = cute.arch.retrieve_tmem_ptr(Float32, 16, memory.tmem_address)
     me = Place(cfg, thread % TILE, warp % 4, base)
     last = cfg.q_stages - 1
+    if cutlass.const_expr(cfg.split):
+        write_nothing(me, a)
 
     for stage in cutlass.range_constexpr(cfg.q_stages):
         barriers.P_full_O_rescaled.arrive_leader(stage)  # O is free
@@ -89,6 +91,15 @@ def run(
     if cutlass.const_expr(cfg.epilogue == "tma"):
         barriers.O_epi_empty.wait_previous(last, tiles.count(cfg, a))
     tmem_ptr_arrive(cfg)
+
+
+@cute.jit
+def write_nothing(me: Place, a: Arguments) -> None:
+    """If this CTA's split got no key: say so, for the kernel that combines."""
+    if tiles.given(me.cfg, a) > 0:
+        tile = tiles.tile(me.cfg, a, Int32(0))
+        if tile.blocks == 0:
+            output.nothing(me.cfg, a, tile, me.row)
 
 
 @cute.jit
@@ -132,7 +143,12 @@ def finish(
         top = load_shared(memory.maximum(stage, me.row))
     barriers.softmax_stats_empty.arrive(stage)
     if cutlass.const_expr(cfg.sink):
-        total, top = with_sink(cfg, a, tiles.query_head(cfg, tile, row), scale_log2, total, top)
+        head = tiles.query_head(cfg, tile, row)
+        if cutlass.const_expr(not cfg.split):
+            total, top = with_sink(cfg, a, head, scale_log2, total, top)
+        else:
+            if tiles.split_index() == 0:  # the sum has one sink, however many share the keys
+                total, top = with_sink(cfg, a, head, scale_log2, total, top)
     inverse = Float32(1.0)
     if total > 0.0:  # a row that sees nothing, or NaN: leave O as it is
         inverse = cute.arch.rcp_approx(total)
@@ -182,6 +198,7 @@ def with_sink(
 def log_sum(cfg: Constexpr, scale: Float32, total: Float32, top: Float32) -> Float32:
     """The natural logarithm of the sum of the exponentials of the scores."""
     lse = Float32(-INFINITY)
-    if total > 0.0:
+    there = total != 0.0 if cutlass.const_expr(cfg.split) else total > 0.0
+    if there:  # of splits, NaN is handed on to the whole
         lse = (top * scale + cute.math.log2(total, fastmath=True) - float(cfg.max_offset)) * LN_2
     return lse

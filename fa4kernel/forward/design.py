@@ -14,12 +14,12 @@ REGISTERS = ("registers_softmax", "registers_correction", "registers_other")
 def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     """The design with which our kernel runs `problem`, then `changes`.
 
-    As :meth:`fa4sim.specs.Design.for_problem`, but for three things. A batch of variable length
+    As :meth:`fa4sim.specs.Design.for_problem`, but for four things. A batch of variable length
     always gets one CTA for a tile. A CTA that has one tile does not guard the memory that O
     shares with Q against the next tile's Q. Of FP8, head dims are padded to multiples of 32, which
-    its MMAs take at a time. And registers are dealt out so that none is spilled: of FP8 to the
-    softmax of small head dims with a mask; where threads copy K and V, to the correction of head
-    dims above 80.
+    its MMAs take at a time. Keys of unequal head dims are not split. And registers are dealt out so
+    that none is spilled: of FP8 to the softmax of small head dims with a mask; where threads copy
+    K and V, to the correction of head dims above 80.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -29,6 +29,8 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     'single_tile_varlen'
     """
     own: dict[str, Any] = {"one_m_block": False}
+    if problem.head_dim != problem.dim_v:
+        own["num_splits"] = _unsplit(problem)
     if problem.seqlens_q is not None:
         own["scheduler"] = "single_tile_varlen"
     if problem.dtype in FP8:
@@ -37,6 +39,17 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     if how.kv_load == "cp_async" and how.head_dim_padded > 80:
         own["registers_correction"] = 80
     return Design.for_problem(problem, machine, **{**own, **changes})
+
+
+def _unsplit(problem: Problem) -> int:
+    """Keys of unequal head dims are not split: O in float32 leaves room for blocks of 64 only."""
+    if problem.num_splits > 1:
+        raise ValueError(
+            f"num_splits={problem.num_splits} with head dims ({problem.head_dim}, "
+            f"{problem.dim_v}): our kernel splits the keys of equal head dims only; use 1, or 0 to "
+            "leave it to the kernel"
+        )
+    return 1
 
 
 def _fp8(problem: Problem, changes: dict[str, Any]) -> dict[str, Any]:

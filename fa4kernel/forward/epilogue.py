@@ -20,7 +20,8 @@ def run(
     """Store every O tile, and give its place back once it has been read."""
     for nth in cutlass.range(tiles.count(cfg, a), unroll=1):
         tile = tiles.tile(cfg, a, nth)
-        boxes = a.o.boxes((TILE, cfg.head_dim_v), 0, 0, tile.head, tile.batch)
+        sequence = tiles.result_sequence(cfg, a, tile)
+        boxes = a.o.boxes((TILE, cfg.head_dim_v), 0, 0, tile.head, sequence)
         for stage in cutlass.range_constexpr(cfg.q_stages):
             barriers.O_epi_full.wait(stage, nth)
             box = tiles.first_row(cfg, tile, stage, rank) // TILE

@@ -98,7 +98,7 @@ def forward(
     scale_log2: Float32,
     seqused_k: Any,
     pages: Any,
-    ctas: Int32,
+    grid: tuple[Int32, Int32, Int32],
     stream: Any,
     columns: Constexpr,
     columns_v: Constexpr,
@@ -108,7 +108,8 @@ def forward(
 
     Args:
         q, k, v, o: arrays (batch, tokens, heads, columns), contiguous; of variable length, one
-            sequence of all tokens; K and V in pages, (pages, tokens, heads, columns).
+            sequence of all tokens; K and V in pages, (pages, tokens, heads, columns). Of partial
+            results O has those of all splits, one after the other.
         lse, sink, cu_seqlens_q, cu_seqlens_k: pointers, or `None`: see `Arguments`.
         descales: three pointers, of Q, K and V, or three times `None`.
         sizes: numbers of the problem.
@@ -116,7 +117,7 @@ def forward(
         pieces_k: sequences or pages of K and V.
         scale_log2: of the scores, times log2(e).
         seqused_k, pages: see `Arguments`, or `None`.
-        ctas: to start, a multiple of the pair.
+        grid: CTAs to start, in x a multiple of the pair; y counts splits of the keys.
         stream: on which to start them.
         columns, columns_v: columns that the arrays have; the kernel works with
             `cfg.head_dim`, the next multiple of 16.
@@ -130,7 +131,7 @@ def forward(
         (q, cfg.ratio, total_q, heads, columns, batch_q),
         (k, 1, total_k, kv_heads, columns, pieces_k),
         (v, 1, total_k, kv_heads, columns_v, pieces_k),
-        (o, cfg.ratio, total_q, heads, columns_v, batch_q),
+        (o, cfg.ratio, total_q, heads, columns_v, batch_q * grid[1]),
     )
     by_tma = cutlass.const_expr(cfg.epilogue == "tma")
     arguments = Arguments(
@@ -140,7 +141,7 @@ def forward(
         None, None, *descales,
     )  # fmt: skip
     forward_kernel(arguments, cfg).launch(
-        grid=(ctas, 1, 1),
+        grid=grid,
         block=(WARP * WARPS, 1, 1),
         cluster=(cfg.cta_group, 1, 1),
         smem=cfg.shared_bytes,
@@ -177,7 +178,7 @@ def compile_for(cfg: Config, columns: int, columns_v: int) -> Any:
         Float32(1.0),
         pointer(Int32, cfg.seqused_k),
         Pages(pointer(Int32), one, one) if cfg.paged else None,
-        one,
+        (one, one, one),
         make_fake_stream(),
         columns,
         columns_v,

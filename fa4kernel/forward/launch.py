@@ -34,6 +34,8 @@ class Arrays:
         lse: float32 (batch, heads, seqlen_q), or (heads, total_q).
         sink: float32 (heads,).
         descales: float32 (3, batch, kv_heads), of Q, K and V.
+        partial_o, partial_lse: float32, as o and lse for each split: (splits, ...). Where keys are
+            split, the forward kernel writes these, and the combine kernel o and lse.
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin.
         seqused_k: int32 (batch,), keys of each sequence.
         page_table: int32 (batch, most pages of a sequence), its pages in their order.
@@ -50,6 +52,8 @@ class Arrays:
     seqused_k: NDArray[np.int32] | None = None
     page_table: NDArray[np.int32] | None = None
     descales: NDArray[np.float32] | None = None
+    partial_o: NDArray[np.float32] | None = None
+    partial_lse: NDArray[np.float32] | None = None
 
 
 def launch(
@@ -60,7 +64,7 @@ def launch(
     window: tuple[int | None, int | None] = (None, None),
     sms: int = 148,
 ) -> Launch:
-    """The launch that computes `arrays.o` and `arrays.lse`.
+    """The launch that computes `arrays.o` and `arrays.lse`, or of splits what is combined to them.
 
     Args:
         cfg: the kernel's.
@@ -73,15 +77,16 @@ def launch(
         cfg, arrays.q.shape, arrays.k.shape, arrays.v.shape, arrays.cu_seqlens_q,
         arrays.cu_seqlens_k, window, arrays.seqused_k, arrays.page_table, cfg.element_bytes,
     )  # fmt: skip
+    o, lse, splits = _results(cfg, arrays)
     arguments: list[Any] = []
     for how, array, rows, columns, ratio in (
         (cfg.q_load, arrays.q, TILE, cfg.head_dim, cfg.ratio),
         (cfg.kv_load, arrays.k, cfg.k_rows, cfg.head_dim, 1),
         (cfg.kv_load, arrays.v, TILE, cfg.v_columns, 1),
-        (cfg.epilogue, arrays.o, TILE, cfg.head_dim_v, cfg.ratio),
+        (cfg.epilogue, o, TILE, cfg.head_dim_v, cfg.ratio),
     ):
         arguments += moved(cfg, array, rows, columns, ratio) if how == "tma" else [array]
-    optional = (arrays.lse, arrays.sink, arrays.cu_seqlens_q, arrays.cu_seqlens_k)
+    optional = (lse, arrays.sink, arrays.cu_seqlens_q, arrays.cu_seqlens_k)
     arguments += [each for each in optional if each is not None]
     arguments += [np.int32(number) for number in (*plan.sizes, plan.total_q)]
     arguments.append(np.float32(softmax_scale * math.log2(math.e)))
@@ -92,7 +97,7 @@ def launch(
         arguments += [pages, np.int32(width), np.int32(page_size)]
     arguments += [] if arrays.descales is None else list(arrays.descales)
     return Launch(
-        grid=(plan.ctas(sms), 1, 1),
+        grid=plan.grid(sms, splits),
         block=(WARP * WARPS, 1, 1),
         cluster=(cfg.cta_group, 1, 1),
         shared_bytes=cfg.shared_bytes,
@@ -146,12 +151,31 @@ class Plan:
         )  # fmt: skip
         return cls(cfg, sizes, q[-3], k[-3], tiles)
 
+    def grid(self, sms: int, splits: int) -> tuple[int, int, int]:
+        """The grid: `ctas` for each split, in the order that `tiles` counts on."""
+        if splits > 1 and self.cfg.scheduler == "single_tile":
+            m_blocks = self.sizes[4]
+            return m_blocks, splits, self.tiles // m_blocks
+        return self.ctas(sms), splits, 1
+
     def ctas(self, sms: int) -> int:
-        """CTAs to start."""
+        """CTAs to start, for each split."""
         clusters: int = self.tiles
         if self.cfg.scheduler == "static_persistent":
             clusters = min(clusters, sms // int(self.cfg.cta_group))
         return clusters * int(self.cfg.cta_group)
+
+
+def _results(cfg: Config, arrays: Arrays) -> tuple[Any, Any, int]:
+    """O and LSE as the kernel writes them, and how many splits these have.
+
+    Sequences of one split follow those of the other.
+    """
+    if not cfg.split:
+        return arrays.o, arrays.lse, 1
+    assert arrays.partial_o is not None, "a kernel that splits keys writes partial results"
+    o = arrays.partial_o.reshape(-1, *arrays.o.shape[-3:])
+    return o, arrays.partial_lse, len(arrays.partial_o)
 
 
 def _lengths(shape: tuple[int, ...], cu_seqlens: NDArray[np.int32] | None) -> Sequence[int]:
@@ -188,6 +212,6 @@ def moved(cfg: Any, array: Bits, rows: int, columns: int, ratio: int) -> list[An
 
 def _tma_type(cfg: Any, array: Bits) -> str:
     """What TMA calls an array's elements."""
-    if array.itemsize == 1:
-        return str(cfg.dtype)
-    return "f16" if cfg.dtype == "fp16" else "bf16"
+    if array.itemsize == 2:
+        return "f16" if cfg.dtype == "fp16" else "bf16"
+    return str(cfg.dtype) if array.itemsize == 1 else "f32"

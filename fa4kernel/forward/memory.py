@@ -16,6 +16,7 @@ ELEMENT_TYPES = {
     "fp16": cutlass.Float16,
     "e4m3": cutlass.Float8E4M3FN,
     "e5m2": cutlass.Float8E5M2,
+    "fp32": cutlass.Float32,
 }
 COLUMNS = 512  # of tensor memory: a CTA takes all, 128 lanes × 4 bytes each
 

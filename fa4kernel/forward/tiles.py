@@ -2,7 +2,8 @@
 
 A work tile is one Q tile per stage (of a pair, per stage and CTA). Its blocks of 128 keys are taken
 from the last to the first: the last ones are those that a mask or the end of the keys cuts, and
-they come first.
+they come first. If keys are split, as many CTAs as there are splits share a tile's blocks, each
+taking as many that follow each other; the last ones may get none.
 
 Causal and windows are aligned at the bottom right: row i of Sq sees key i + Sk - Sq and what the
 window grants around it.
@@ -33,7 +34,7 @@ class Tile(NamedTuple):
     start_q: Int32  # first token of the sequence in Q and O: 0, or from cu_seqlens_q
     start_k: Int32
     first: Int32  # number of the block that comes first
-    blocks: Int32  # how many there are, at least 1
+    blocks: Int32  # how many there are, at least 1; of a split that gets none 0
     right: Int32  # blocks >= this one end beyond what some row sees to the right
     left: Int32  # blocks < this one begin before what some row sees to the left
 
@@ -41,6 +42,16 @@ class Tile(NamedTuple):
 @cute.jit
 def count(cfg: Constexpr, a: Arguments) -> Int32:
     """How many work tiles this CTA, or pair, has."""
+    mine = given(cfg, a)
+    if cutlass.const_expr(cfg.split):
+        if mine > 0:
+            mine = min(mine, tile(cfg, a, Int32(0)).blocks)
+    return mine
+
+
+@cute.jit
+def given(cfg: Constexpr, a: Arguments) -> Int32:
+    """How many tiles this CTA, or pair, is given; its split may get none of their keys."""
     mine = Int32(1)
     if cutlass.const_expr(cfg.scheduler == "static_persistent"):
         cluster, clusters = _cluster(cfg)
@@ -142,8 +153,10 @@ def _located(cfg: Constexpr, a: Arguments, m_block: Int32, head: Int32, batch: I
     if cutlass.const_expr(cfg.window_left):
         low = max(first - a.sizes.window_left, 0) // cfg.tile_n
         left = cute.ceil_div(max(last - a.sizes.window_left, 0), cfg.tile_n)
-    # A tile whose rows see no key works through one block, all of which is masked.
-    high = max(high, low + 1)
+    if cutlass.const_expr(cfg.split):
+        low, high = _part(cfg, low, high)
+    else:  # a tile whose rows see no key works through one block, all of which is masked
+        high = max(high, low + 1)
     right, left = max(right, low), max(left, low)
     return Tile(
         m_block,
@@ -158,6 +171,22 @@ def _located(cfg: Constexpr, a: Arguments, m_block: Int32, head: Int32, batch: I
         right,
         left,
     )
+
+
+@cute.jit
+def _part(cfg: Constexpr, low: Int32, high: Int32) -> tuple[Int32, Int32]:
+    """The blocks of this CTA's split among those from `low` to before `high`.
+
+    The sink belongs to the first split, even if no row sees any key.
+    """
+    _, splits, _ = cute.arch.grid_dim()
+    share = cute.ceil_div(max(high - low, 0), splits)
+    start = low + split_index() * share
+    end = max(min(start + share, high), start)
+    if cutlass.const_expr(cfg.sink):
+        if split_index() == 0:
+            end = max(end, start + 1)
+    return start, end
 
 
 @cute.jit
@@ -193,10 +222,31 @@ def _m_blocks(cfg: Config, seqlen_q: Any) -> Any:
 
 
 def _cluster(cfg: Config) -> tuple[Any, Any]:
-    """This CTA's or pair's number, and how many there are."""
-    cta, _, _ = cute.arch.block_idx()
-    ctas, _, _ = cute.arch.grid_dim()
+    """This CTA's or pair's number, and how many there are; one of each of their splits.
+
+    The splits of a head and sequence follow each other as CTAs are started. Only where tiles have
+    an order of their own, with the longest first, all tiles come before those of the next split.
+    """
+    cta, _, layer = cute.arch.block_idx()
+    ctas, _, layers = cute.arch.grid_dim()
+    if cfg.split and cfg.scheduler == "single_tile":
+        return cta + ctas * layer, ctas * layers
     return cta // cfg.cta_group, ctas // cfg.cta_group
+
+
+def split_index() -> Any:
+    """The number of this CTA's split."""
+    _, split, _ = cute.arch.block_idx()
+    return split
+
+
+def result_sequence(cfg: Config, a: Arguments, tile: Tile) -> Any:
+    """The number of the tile's sequence in O and LSE, which have those of one split after another.
+
+    All tokens of a batch of variable length are one sequence there.
+    """
+    sequence, sequences = (Int32(0), 1) if cfg.varlen_q else (tile.batch, a.sizes.batch)
+    return sequence + split_index() * sequences if cfg.split else sequence
 
 
 def query_head(cfg: Config, tile: Tile, row: Any) -> Any:

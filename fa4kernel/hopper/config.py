@@ -90,7 +90,7 @@ class Config:
     # The shared code of tiles and tensors asks for these.
     cta_group = 1
     ratio = 1
-    varlen_q = varlen_k = sink = pack_gqa = False
+    varlen_q = varlen_k = sink = pack_gqa = split = False
 
     @property
     def masked(self) -> bool:

@@ -78,6 +78,50 @@ def test_numpy_in_fp16(drawn):
 
 
 @pytest.mark.slow
+def test_splits_are_combined_to_the_same(drawn):
+    q, k, v = (torch.from_numpy(x).bfloat16() for x in drawn)
+    k, v = (torch.cat([x, x.flip(1), x], dim=1) for x in (k, v))
+    how = {"return_lse": True, "backend": "emulator"}
+    out, lse = fa4kernel.attention(q, k, v, num_splits=3, **how)
+    exact, exact_lse = attention_float64(*(x.float().numpy() for x in (q, k, v)))
+    assert out.dtype == torch.bfloat16
+    assert np.allclose(out.float().numpy(), exact, atol=1e-2)
+    assert np.allclose(lse.numpy(), exact_lse, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_nan_in_one_split_is_not_lost(drawn):
+    q, k, v = drawn
+    k = k.copy()
+    k[0, 10, 0, 0] = np.nan
+    keys = [np.concatenate([x, x, x], axis=1) for x in (k, v)]
+    keys[0][0, 100:] = drawn[1][0, :1]  # NaN in the first of three splits only
+    result = fa4kernel.run(q, *keys, dtype="bf16", num_splits=3, backend="emulator")
+    assert result.design.num_splits == 3 and result.combination is not None
+    assert np.isnan(result.out).all() and np.isnan(result.lse).all()
+    assert result.emulation.hazards == ()
+
+
+@pytest.mark.slow
+def test_fp8_with_factors_in_pytorch(drawn):
+    q, k, v = (torch.from_numpy(x).to(torch.float8_e4m3fn) for x in drawn)
+    factors = {
+        f"{x}_descale": torch.full((1, 1), y) for x, y in zip("qkv", (2.0, 0.5, 4.0), strict=True)
+    }
+    out = fa4kernel.attention(q, k, v, causal=True, backend="emulator", **factors)
+    assert out.dtype == torch.bfloat16
+    arrays = [x.float().numpy() for x in (q, k, v)]
+    exact, _ = attention_float64(*arrays, causal=True)
+    assert np.allclose(out.float().numpy(), 4 * exact, atol=0.8, rtol=0.07)
+
+
+def test_splitting_no_keys_takes_no_kernel():
+    q, k = np.zeros((1, 5, 2, 64), np.float16), np.zeros((1, 0, 2, 64), np.float16)
+    result = fa4kernel.run(q, k, k, num_splits=4, backend="emulator", sink=[1.0, 2.0])
+    assert not result.out.any() and (result.lse[0, 1] == 2).all()
+
+
+@pytest.mark.slow
 def test_sequences_laid_end_to_end(rng):
     q, k, v = (rng.standard_normal((50, 2, 64)).astype(np.float16) for _ in "qkv")
     out, lse = fa4kernel.attention(

@@ -100,6 +100,17 @@ def test_only_fp8_has_factors():
         call(*FINE, q_descale=np.ones((1, 2), np.float32))
 
 
+def test_splits_have_partial_results_of_their_own():
+    made = call(half(2, 9, 4, 64), half(2, 9, 4, 64), half(2, 9, 4, 32), num_splits=3)
+    assert made.problem.num_splits == 3
+    arrays = made.arrays(3)
+    assert arrays.partial_o.shape == (3, 2, 9, 4, 32) and arrays.partial_lse.shape == (3, 2, 4, 9)
+    assert np.isnan(arrays.partial_o).all() and np.isnan(arrays.partial_lse).all()
+    assert made.arrays().partial_o is None
+    with pytest.raises(ValueError, match="num_splits=257"):
+        call(*FINE, num_splits=257)
+
+
 FINE = (half(1, 9, 2, 64), half(1, 9, 2, 64), half(1, 9, 2, 64))
 REFUSED = [
     ((*FINE[:2], torch.zeros(1, 9, 2, 64).half()), {}, "q and v must both be NumPy arrays"),

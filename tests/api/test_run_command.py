@@ -150,6 +150,11 @@ def test_a_file_of_lengths_that_is_not_there_is_bad_input(fa4kernel, tmp_path):
     [
         (("--softcap", 5), "softcap=5.0: the forward kernel has none"),
         (("--dtype", "fp8"), "fp8"),
+        (("--num-splits", 257), "num_splits=257"),
+        (
+            ("--num-splits", 2, "--head-dim", 192, "--head-dim-v", 128),
+            "num_splits=2 with head dims",
+        ),
         (("--descale",), "descale=True with dtype='bf16': only FP8 is descaled"),
         (("--head-dim", 60), "60"),
         (("--schedule", "backwards"), "schedule='backwards'"),

@@ -201,6 +201,44 @@ FP8 = (
           design={"cta_group": 1, "epilogue": "correction"}, **_E4M3),
 )  # fmt: skip
 
+_DECODE = {"heads": 16, "kv_heads": 2}
+SPLIT = (
+    _case("decode", 1, 900, num_splits=4, **_DECODE),
+    _case("decode-causal", 4, 700, num_splits=3, causal=True, batch=2, **_DECODE),
+    _case("decode-by-heuristic", 1, 1500, num_splits=0, batch=2, **_DECODE),
+    _case("decode-fp16-unpacked", 1, 700, num_splits=3, dtype="fp16", heads=4, kv_heads=2,
+          design={"pack_gqa": False}),
+    _case("decode-odd-3", 2, 700, num_splits=3, heads=6, kv_heads=2, causal=True),
+    _case("prefill-R", 300, 1000, num_splits=3, heads=2, rising=True),
+    _case("prefill-batch", 600, 500, num_splits=2, heads=2, batch=2),
+    _case("causal-R", 400, 600, num_splits=4, heads=2, causal=True, rising=True),
+    _case("causal-uneven-shares", 700, 700, num_splits=3, causal=True),
+    _case("d64", 300, 1000, num_splits=3, head_dim=64),
+    _case("d96-causal", 300, 400, num_splits=2, head_dim=96, causal=True),
+    _case("d72", 300, 300, num_splits=2, head_dim=72),
+    _case("d16", 300, 300, num_splits=2, head_dim=16),
+    _case("window-both", 400, 700, num_splits=3, window=(200, 30)),
+    _case("window-left-shares-of-no-mask", 300, 1500, num_splits=3, window=(1000, None), heads=2),
+    _case("more-splits-than-blocks", 100, 200, num_splits=8),
+    _case("most-splits", 130, 300, num_splits=256, head_dim=64),
+    _case("one-row-one-key", 1, 1, num_splits=2),
+    _case("causal-no-key-in-sight", 500, 100, num_splits=3, causal=True),
+    _case("varlen", (300, 17, 140, 0), (900, 250, 0, 50), num_splits=3, heads=2),
+    _case("varlen-causal", (100, 300), (900, 300), num_splits=4, causal=True),
+    _case("varlen-decode", (1, 1, 3), (700, 1, 300), num_splits=4, causal=True, **_DECODE),
+    _case("varlen-d64-fp16-window", (200, 50), (300, 500), num_splits=2, head_dim=64, dtype="fp16",
+          window=(100, 10)),
+    _case("sink", 300, 500, num_splits=4, sink=True, heads=2, kv_heads=1),
+    _case("sink-causal-no-key-in-sight", 300, 100, num_splits=3, sink=True, causal=True, heads=2),
+    _case("sink-varlen", (100, 200), (0, 300), num_splits=2, sink=True, heads=2),
+    _case("fp8-decode", 1, 700, num_splits=3, **_DECODE, **_E4M3),
+    _case("fp8-causal", 300, 500, num_splits=2, causal=True, heads=2, **_E5M2),
+    _case("fp8-d64-sink-R", 200, 600, num_splits=3, head_dim=64, sink=True, rising=True, heads=2,
+          **_E4M3),
+    _case("stored-by-correction", 300, 500, num_splits=2, design={"epilogue": "correction"}),
+    _case("one-cta-after-another", 300, 400, num_splits=2, heads=2, sms=1),
+)  # fmt: skip
+
 GROUPS = {
     "forward": FORWARD,
     "grouped": GROUPED,
@@ -209,6 +247,7 @@ GROUPS = {
     "options": OPTIONS,
     "fp8": FP8,
     "paged": PAGED,
+    "split": SPLIT,
 }
 ALL = tuple(case for group in GROUPS.values() for case in group)
 

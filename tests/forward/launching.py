@@ -16,7 +16,7 @@ from fa4kernel.cli.run import arguments, padded, padded_lse
 from fa4kernel.emulator import Launch
 from fa4kernel.forward.launch import Arrays
 from fa4kernel.kernels import Kernel, kernel_for
-from fa4sim.numerics import from_bits16
+from fa4sim.numerics import combine, from_bits16
 from tests.forward.cases import Case
 from tests.forward.running import draw
 
@@ -34,9 +34,15 @@ class Started:
     limit: Errors
 
     def outputs(self) -> list[NDArray[np.float32]]:
-        """Output and LSE as numbers."""
+        """Output and LSE as numbers; of splits combined as their kernel does it."""
         assert self.arrays.lse is not None
-        return [from_bits16(self.arrays.o, self.case.config.out_dtype), self.arrays.lse]
+        dtype = "fp16" if self.case.problem.dtype == "fp16" else "bf16"
+        if self.arrays.partial_o is None or self.arrays.partial_lse is None:
+            return [from_bits16(self.arrays.o, dtype), self.arrays.lse]
+        one = self.arrays.lse.ndim == 2  # sequence, as which all tokens are combined
+        parts = (self.arrays.partial_o, self.arrays.partial_lse)
+        found = combine(*(x[:, None] if one else x for x in parts), dtype)
+        return [x[0] if one else x for x in found]
 
     def problems(self) -> list[str]:
         """What is wrong with the outputs."""
@@ -68,8 +74,9 @@ def starter(case: Case, seed: int = 0) -> Callable[[], Started]:
     def start() -> Started:
         given: dict[str, Any] = _OPTIONAL | arguments(problem, inputs)
         call = Call.of(given.pop("q"), given.pop("k"), given.pop("v"), **given)
-        arrays = call.arrays()
-        made = kernel_of(case).launch(arrays, case.sms)
+        kernel = kernel_of(case)
+        arrays = call.arrays(kernel.splits)
+        made = kernel.launch(arrays, case.sms)
         return Started(case, made, arrays, expected, limit)
 
     return start

@@ -7,6 +7,7 @@ is a line of 11 numbers, as `tiles.Tile` has them. The number of tiles of a CTA 
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 import cutlass
@@ -30,7 +31,9 @@ USES = ("fa4kernel.forward", "tests.forward")
 @cute.kernel
 def probe_kernel(a: Arguments, out: cute.Pointer, most: Int32, cfg: Constexpr) -> None:
     """Write this CTA's tiles."""
-    cta, _, _ = cute.arch.block_idx()
+    x, y, z = cute.arch.block_idx()
+    columns, rows, _ = cute.arch.grid_dim()
+    cta = x + columns * (y + rows * z)
     mine = cute.make_tensor(out + cta * (1 + most * FIELDS), cute.make_layout(1 + most * FIELDS))
     count = tiles.count(cfg, a)
     with cute.arch.elect_one():
@@ -48,7 +51,7 @@ def probe(
     cu_seqlens_k: Any,
     sizes: Sizes,
     most: Int32,
-    ctas: Int32,
+    grid: tuple[Int32, Int32, Int32],
     stream: Any,
     cfg: Constexpr,
 ) -> None:
@@ -57,7 +60,7 @@ def probe(
         None, None, None, None, None, None, None, cu_seqlens_q, cu_seqlens_k, sizes, None, None
     )
     probe_kernel(a, out, most, cfg).launch(
-        grid=(ctas, 1, 1), block=(32, 1, 1), cluster=(cfg.cta_group, 1, 1), stream=stream
+        grid=grid, block=(32, 1, 1), cluster=(cfg.cta_group, 1, 1), stream=stream
     )
 
 
@@ -70,8 +73,8 @@ def build(**config: Any) -> Any:
 
     sizes = Sizes(*(one for _ in Sizes._fields))
     return cute.compile(
-        probe, pointer(), pointer(cfg.varlen_q), pointer(cfg.varlen_k), sizes, one, one,
-        make_fake_stream(), cfg,
+        probe, pointer(), pointer(cfg.varlen_q), pointer(cfg.varlen_k), sizes, one,
+        (one, one, one), make_fake_stream(), cfg,
     )  # fmt: skip
 
 
@@ -87,13 +90,15 @@ def tiles_of(problem: Problem, design: Design, machine: Machine) -> list[list[ti
     k = (problem.batch, problem.seqlen_k, problem.kv_heads, problem.head_dim)
     window = (None, 0) if problem.causal else problem.window or (None, None)
     plan = Plan.of(cfg, q, k, k, starts_q, starts_k, window)
-    ctas = plan.ctas(machine.sms)
-    most = -(-plan.tiles // (ctas // cfg.cta_group))  # tiles of a CTA
+    grid = plan.grid(machine.sms, design.num_splits)
+    ctas = prod(grid)
+    clusters = plan.ctas(machine.sms) // cfg.cta_group
+    most = -(-plan.tiles // clusters)  # tiles of a CTA
     out = np.full((ctas, 1 + most * FIELDS), -1, np.int32)
     arguments = [each for each in (starts_q, starts_k) if each is not None]
     arguments += [np.int32(number) for number in plan.sizes]
     launch = Launch(
-        (ctas, 1, 1), (32, 1, 1), (cfg.cta_group, 1, 1),
+        grid, (32, 1, 1), (cfg.cta_group, 1, 1),
         arguments=[*arguments, out, np.int32(most)],
     )  # fmt: skip
     ptx = compile_module("tests.forward.probe", **asdict(cfg))

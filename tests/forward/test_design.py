@@ -74,6 +74,20 @@ def test_threads_copy_pages_that_are_no_block(page_size, how, registers):
     )
 
 
+def test_unequal_head_dims_are_not_split():
+    long = {"head_dim": 192, "head_dim_v": 128, "seqlen_q": 1, "seqlen_k": 100_000}
+    assert design_for(Problem(**long, num_splits=0), B200).num_splits == 1
+    with pytest.raises(ValueError, match=r"num_splits=3 with head dims \(192, 128\)"):
+        design_for(Problem(**long, num_splits=3), B200)
+
+
+def test_splits_are_as_many_as_the_published_kernel_makes():
+    problem = Problem(heads=16, kv_heads=2, seqlen_q=1, seqlen_k=50_000, num_splits=0)
+    published = Design.for_problem(problem, B200)
+    assert design_for(problem, B200) == published
+    assert published.num_splits == 74 and published.scheduler == "single_tile"
+
+
 def test_changes_win():
     design = design_for(Problem(seqlen_q=2048), B200, cta_group=1, scheduler="single_tile")
     assert (design.cta_group, design.scheduler) == (1, "single_tile")
@@ -86,6 +100,7 @@ def test_the_matrix_has_every_value_of_every_choice():
     for name, values in {
         "dtype": {"bf16", "fp16", "e4m3", "e5m2"},
         "descale": {False, True},
+        "split": {False, True},
         "q_stages": {1, 2},
         "cta_group": {1, 2},
         "q_load": {"tma", "cp_async"},

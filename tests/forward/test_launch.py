@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -52,8 +53,10 @@ def test_as_many_ctas_start_as_the_simulator_says(case):
     clusters = len(simulated.tiles) + simulated.padding
     if simulated.lists is not None:
         clusters = len(simulated.lists)
-    assert plan.ctas(case.sms) == clusters * case.config.cta_group
-    assert plan.tiles == len(simulated.tiles) + simulated.padding
+    splits = case.chosen.num_splits
+    assert splits * plan.ctas(case.sms) == clusters * case.config.cta_group
+    assert splits * plan.tiles == len(simulated.tiles) + simulated.padding
+    assert prod(plan.grid(case.sms, splits)) == splits * plan.ctas(case.sms)
 
 
 def test_numbers_of_a_launch():
@@ -157,6 +160,21 @@ def test_a_tensor_of_fewer_columns_is_padded_by_tma():
     arrays = Arrays(*(np.zeros((1, 200, 2, 72), np.uint16) for _ in "qkvo"))
     made = launch(replace(cfg, lse=False), arrays, softmax_scale=1.0)
     assert all(each.dims[0] == 72 and each.box[0] == 16 for each in made.arguments[0:8:2])
+
+
+def test_splits_are_a_dimension_of_the_grid_and_store_partial_results():
+    cfg = Config(split=True, scheduler="single_tile", overlap_o_q=True)
+    arrays = arrays_of(cfg)
+    partial_o = np.zeros((3, *arrays.o.shape), np.float32)
+    partial_lse = np.zeros((3, *arrays.lse.shape), np.float32)
+    arrays = replace(arrays, partial_o=partial_o, partial_lse=partial_lse)
+    made = launch(cfg, arrays, softmax_scale=1.0)
+    assert made.grid == (2, 3, 4 * 2)  # tiles of 300 rows, splits, heads of both sequences
+    o = made.arguments[6]
+    assert (o.dtype, o.dims, o.box) == ("f32", (128, 300, 4, 3 * 2), (32, 128, 1, 1))
+    assert np.shares_memory(o.array, partial_o) and made.arguments[8] is partial_lse
+    longest = launch(replace(cfg, scheduler="lpt"), arrays, softmax_scale=1.0)
+    assert longest.grid == (2 * 4 * 2, 3, 1)
 
 
 @pytest.mark.parametrize("sms, ctas", [(1, 1), (5, 5), (148, 24)])

@@ -17,11 +17,11 @@ CASES = [
     pytest.param(case, id=f"{group}-{case.name}")
     for group, members in cases.GROUPS.items()
     for case in members
-    if group not in ("fp8", "paged")
+    if group not in ("fp8", "paged", "split")
 ]
-FP8, PAGED = (
+FP8, PAGED, SPLIT = (
     [pytest.param(case, id=f"{group}-{case.name}") for case in cases.GROUPS[group]]
-    for group in ("fp8", "paged")
+    for group in ("fp8", "paged", "split")
 )
 #: A random order, and orders that hold back or hurry who is waited for most.
 SCHEDULES = (1, "delay tma", "hurry tensor", "delay warp 8", "hurry warp 14", "delay tensor seed 3")
@@ -29,7 +29,8 @@ ORDERS = (
     "pair-WTR", "single-WTR", "causal-WR", "single-d192-uneven-ring-WT", "pair-d192-WT",
     "causal-d192-persistent-WT", "window-both-R", "packed-4-causal", "odd-3", "varlen",
     "varlen-empty", "one-tile-T", "stored-by-correction-d192-T", "sink-causal", "two-slots-T",
-    "p-in-one-part", "d64-window", "packed-8-causal", "odd-5-WT", "odd-7-one-row-T",
+    "p-in-one-part", "d64-window", "packed-8-causal", "odd-5-WT", "odd-7-one-row-T", "sink-varlen",
+    "fp8-decode",
 )  # fmt: skip
 #: Of paged problems: orders in which copies by threads come last or first, too.
 PAGED_SCHEDULES = (*SCHEDULES, "delay cp_async", "hurry cp_async", "delay warp 15", "delay warp 5")
@@ -56,7 +57,7 @@ def test_output_is_as_near_to_float64_as_pytorchs(case, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", FP8)
 def test_output_of_fp8_is_as_near_to_float64_as_rounded_probabilities(case, seed):
     assert run(case, seed).problems() == []
@@ -74,6 +75,17 @@ def test_output_from_pages_is_as_near_to_float64_as_the_others(case, seed):
 @pytest.mark.parametrize("name", PAGED_ORDERS)
 def test_output_from_pages_does_not_depend_on_the_schedule(name, seed):
     assert same_under(cases.named(name, "paged"), seed, PAGED_SCHEDULES) == []
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("case", SPLIT)
+def test_combined_splits_are_as_near_to_float64_as_the_whole(case, seed):
+    assert run(case, seed).problems() == []
+
+
+def test_combined_splits_some_without_keys_in_a_random_order(seed):
+    case = cases.named("causal-no-key-in-sight", "split")
+    assert same_under(case, seed, (seed % 1000,)) == []
 
 
 def test_output_is_the_same_in_a_random_order(seed):

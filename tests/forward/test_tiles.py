@@ -36,7 +36,7 @@ def simulated(problem: Problem, design: Design, sms: int) -> list[list[WorkTile]
     plan = make_plan(problem, design, replace(B200, sms=sms))
     if plan.lists is not None:
         return [[plan.tiles[i] for i in mine] for mine in plan.lists]
-    return [[tile] for tile in plan.tiles] + [[] for _ in range(plan.padding)]
+    return [[tile] for tile in plan.tiles if tile.steps] + [[] for _ in range(plan.padding)]
 
 
 def coordinates(tiles: list[list[Tile]] | list[list[WorkTile]]) -> list[list[tuple[int, ...]]]:
@@ -174,3 +174,36 @@ def test_blocks_that_a_window_to_the_left_leaves(q, k, left):
 @FEW
 def test_tiles_of_pairs(q, k, heads, sms):
     check(Problem(heads=heads, seqlen_q=q, seqlen_k=k), sms)
+
+
+@given(LENGTH, LENGTH, st.integers(1, 3), st.integers(1, 2), st.integers(2, 9))
+@FEW
+def test_blocks_shared_out_among_splits(q, k, heads, batch, splits):
+    problem = Problem(batch=batch, heads=heads, seqlen_q=q, seqlen_k=k, num_splits=splits)
+    check_splits(problem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [{"causal": True}, {"window": (300, 50)}])
+@given(LENGTHS, st.integers(2, 9))
+@FEW
+def test_blocks_of_sequences_of_different_length_shared_out_under_a_mask(mask, lengths, splits):
+    q, k = zip(*lengths, strict=True)
+    check_splits(Problem(heads=2, seqlens_q=q, seqlens_k=k, num_splits=splits, **mask))
+
+
+@pytest.mark.slow
+@given(LENGTH, LENGTH, st.integers(2, 9))
+@FEW
+def test_longest_tiles_first_of_each_split(q, k, splits):
+    check_splits(Problem(heads=3, seqlen_q=q, seqlen_k=k, causal=True, num_splits=splits))
+
+
+def check_splits(problem: Problem) -> None:
+    """CTAs that have blocks have the simulator's, in its order."""
+    design = design_for(problem, B200, q_stages=2)
+    ours = [mine for mine in tiles_of(problem, design, B200) if mine]
+    theirs = [mine for mine in simulated(problem, design, 148) if mine]
+    assert coordinates(ours) == coordinates(theirs)
+    for mine, other in zip(chain(*ours), chain(*theirs), strict=True):
+        check_blocks(mine, other, problem, design)
