@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,10 @@ from fa4kernel.official.compile import compiled, interpreter, missing, versions
 from fa4kernel.official.launches import launches
 from fa4kernel.official.problem import Problem
 from fa4kernel.official.variant import DType, Variant
-from fa4sim.numerics import to_bits16
-from fa4sim.specs import B200
+from fa4sim.numerics import from_bits8, to_bits8, to_bits16
+from fa4sim.specs import B200, FP8
 
-Bits = NDArray[np.uint16]
+Bits = NDArray[np.unsignedinteger[Any]]
 
 PACKAGE, DSL = "flash-attn-4", "nvidia-cutlass-dsl"
 
@@ -33,6 +34,7 @@ BLOCK = 128
 LONG = 2048
 #: By how much scores rise from a block of keys to the one that is processed after it: in log2 far
 #: more than the 8 that FA4 lets pass before it rescales O (head dim 128: 48 · 4 / √128 · log2 e).
+#: FP8 rescales whatever the rise: there, each block has the next number that it can tell apart.
 RISE = 48.0
 
 
@@ -116,10 +118,13 @@ def arrays(shape: Shape, tiles: int, blocks: int, rising: bool) -> Arrays:
     q[..., 0] = 4
     k = np.zeros((1, keys, 1, shape.head_dim), np.float32)
     if rising:
-        k[..., 0] = RISE * (blocks - 1 - np.arange(keys) // BLOCK)[None, :, None]
+        steps = (blocks - 1 - np.arange(keys) // BLOCK)[None, :, None]
+        fp8 = shape.dtype in FP8
+        k[..., 0] = from_bits8((48 + steps).astype(np.uint8), shape.dtype) if fp8 else RISE * steps
     v = rng.standard_normal((1, keys, 1, shape.head_dim_v), dtype=np.float32)
     lse = np.zeros((1, 1, rows), np.float32)
-    q_bits, k_bits, v_bits = (to_bits16(x, shape.dtype) for x in (q, k, v))
+    encode = to_bits8 if shape.dtype in FP8 else to_bits16
+    q_bits, k_bits, v_bits = (encode(x, shape.dtype) for x in (q, k, v))
     out = np.zeros((1, rows, 1, shape.head_dim_v), np.uint16)
     return Arrays(q_bits, k_bits, v_bits, out, lse)
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fa4kernel.crosscheck.inputs import Inputs
 from fa4kernel.crosscheck.paging import given
-from fa4sim.numerics import from_bits16, to_bits16
+from fa4sim.numerics import combine, from_bits16, to_bits8, to_bits16
 from fa4sim.specs import FP8, Design, Problem
 
-Bits = NDArray[np.uint16]
+Bits = NDArray[np.unsignedinteger[Any]]
 Floats = NDArray[np.float32]
 
 #: What the output holds before the kernel writes it: a NaN in both 16-bit formats.
@@ -28,7 +28,8 @@ class Call:
     ``q``, ``o`` are (batch, seqlen_q, heads, head_dim) and ``lse`` (batch, heads, seqlen_q); with
     varied lengths (tokens, heads, head_dim) and (heads, tokens), and ``starts_q`` the first token
     of each sequence and the end (int32). ``k``, ``v``, ``starts_k`` likewise; or in pages, with a
-    ``page_table`` and the ``keys`` of each sequence.
+    ``page_table`` and the ``keys`` of each sequence. Split keys have ``partial_o`` and
+    ``partial_lse``, as ``o`` and ``lse`` for each split.
     """
 
     q: Bits
@@ -40,12 +41,23 @@ class Call:
     starts_k: NDArray[np.int32] | None = None
     keys: NDArray[np.int32] | None = None
     page_table: NDArray[np.int32] | None = None
+    partial_o: Floats | None = None
+    partial_lse: Floats | None = None
+
+    def written(self) -> NDArray[Any]:
+        """What the attention kernel writes, as bits: O, or that of every split in a row."""
+        if self.partial_o is None:
+            return self.o
+        return self.partial_o.view(np.uint32).reshape(-1, *self.o.shape[-3:])
 
 
 def check(problem: Problem, design: Design) -> None:
     """Refuse what the cross-check does not cover. Raises ``ValueError``."""
-    if problem.dtype in FP8:
-        raise ValueError(f"dtype={problem.dtype!r}: the cross-check computes in bf16 or fp16")
+    if design.num_splits > 1 and problem.seqlens_q is not None:
+        raise ValueError(
+            f"num_splits={problem.num_splits} with seqlens_q: splits of sequences that vary are "
+            "not cross-checked; leave num_splits out, or give equal lengths"
+        )
     if design.q_load != "tma":
         raise ValueError(
             f"heads={problem.heads} over kv_heads={problem.kv_heads}: {problem.group} query heads "
@@ -58,10 +70,11 @@ def check(problem: Problem, design: Design) -> None:
         raise ValueError("the cross-check needs at least one query and one key in each sequence")
 
 
-def bits(problem: Problem, inputs: Inputs) -> Call:
+def bits(problem: Problem, inputs: Inputs, splits: int = 1) -> Call:
     """The arrays of a call, its outputs full of NaN."""
     keys, values, table = given(problem, inputs)
-    q, k, v = (to_bits16(x, problem.dtype) for x in (inputs.q, keys, values))
+    encode = to_bits8 if problem.dtype in FP8 else to_bits16
+    q, k, v = (encode(x, problem.dtype) for x in (inputs.q, keys, values))
     starts_q = starts_k = used = None
     if problem.seqlens_q is not None:
         q, starts_q = _packed(q, problem.seqlens_q)
@@ -74,15 +87,26 @@ def bits(problem: Problem, inputs: Inputs) -> Call:
     rows, heads = q.shape[:-2], problem.heads
     shape = (heads, *rows) if starts_q is not None else (rows[0], heads, rows[1])
     out = np.full((*rows, heads, problem.dim_v), UNWRITTEN, np.uint16)
+    partial_o = partial_lse = None
+    if splits > 1:
+        partial_o = np.full((splits, *out.shape), np.nan, np.float32)
+        partial_lse = np.full((splits, *shape), np.nan, np.float32)
     lse = np.full(shape, np.nan, np.float32)
-    return Call(q, k, v, out, lse, starts_q, starts_k, used, table)
+    return Call(q, k, v, out, lse, starts_q, starts_k, used, table, partial_o, partial_lse)
+
+
+def out_dtype(problem: Problem) -> str:
+    """The type of O: FP8 gives bf16."""
+    return "bf16" if problem.dtype in FP8 else problem.dtype
 
 
 def padded(problem: Problem, call: Call) -> tuple[Floats, Floats]:
     """Output and LSE as the simulator has them: padded to the longest, with zeros and -inf."""
-    out = from_bits16(call.o, problem.dtype)
+    out, lse = from_bits16(call.o, out_dtype(problem)), call.lse
+    if call.partial_o is not None and call.partial_lse is not None:
+        out, lse = combine(call.partial_o, call.partial_lse, out_dtype(problem))
     if problem.seqlens_q is None:
-        return out, call.lse
+        return out, lse
     whole = np.zeros((problem.batch, problem.seqlen_q, *out.shape[1:]), np.float32)
     logs = np.full((problem.batch, problem.heads, problem.seqlen_q), -np.inf, np.float32)
     start = 0

@@ -148,5 +148,5 @@ class HeardData(Data):
             rows = rows_left(self.problem, self.design, label, lane)
             if rows:
                 self.record.did(warp, "store O", f"sO[{stage}]", label, self.ear.core.now)
-            size = rows * self.problem.dim_v * self.problem.out_bytes
+            size = rows * self.problem.dim_v * self.design.o_element_bytes(self.problem)
             self.record.amounts["bytes stored"] += size

@@ -33,7 +33,7 @@ def official(problem: Problem, design: Design, machine: Machine, inputs: Inputs)
     if reason := missing():
         raise Unavailable(reason)
     variant = variant_of(problem, design)
-    call = bits(problem, inputs)
+    call = bits(problem, inputs, design.num_splits)
     scale = problem.softmax_scale
     arguments = Arguments(
         variant, call.q, call.k, call.v, call.o,
@@ -41,12 +41,13 @@ def official(problem: Problem, design: Design, machine: Machine, inputs: Inputs)
         max_seqlen_q=problem.seqlen_q, max_seqlen_k=problem.seqlen_k or 0, lse=call.lse,
         cu_seqlens_q=call.starts_q, cu_seqlens_k=call.starts_k,
         sink=None if inputs.sink is None else to_bits16(inputs.sink, "bf16"),
-        window=problem.window or (None, None), sms=machine.sms,
+        window=problem.window or (None, None), sms=machine.sms, splits=design.num_splits,
+        out_partial=call.partial_o, lse_partial=call.partial_lse,
     )  # fmt: skip
-    ((kernel, launch),) = launches(arguments, compiled(variant))
+    kernel, launch = next(launches(arguments, compiled(variant)))
     packed = problem.group if design.pack_gqa else 1
     tensors = Tensors(
-        call.q, call.k, call.v, call.o, call.starts_q, call.starts_k, packed, design.tile_n
+        call.q, call.k, call.v, call.written(), call.starts_q, call.starts_k, packed, design.tile_n
     )
 
     def results() -> tuple[Floats, Floats]:
@@ -72,4 +73,5 @@ def variant_of(problem: Problem, design: Design) -> Variant:
         window_left=left is not None, window_right=right is not None, varlen_q=varlen,
         varlen_k=varlen, lse=True, sink=problem.sink, softcap=problem.softcap or 0.0,
         long=problem.seqlen_k > 63 * 128, pair=design.cta_group == 2,
+        split=design.num_splits > 1,
     )  # fmt: skip

@@ -34,10 +34,11 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         ValueError: the kernel has no such form, or the problem is not covered.
     """
     cfg = Config.of(problem, design)
-    call = bits(problem, inputs)
+    call = bits(problem, inputs, design.num_splits)
     arrays = Arrays(
         call.q, call.k, call.v, call.o, call.lse, inputs.sink, call.starts_q, call.starts_k,
-        seqused_k=call.keys, page_table=call.page_table,
+        seqused_k=call.keys, page_table=call.page_table, partial_o=call.partial_o,
+        partial_lse=call.partial_lse,
     )  # fmt: skip
     scale = problem.softmax_scale
     window = (None, 0) if problem.causal else problem.window or (None, None)
@@ -46,8 +47,8 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         window=window, sms=machine.sms,
     )  # fmt: skip
     tensors = Tensors(
-        call.q, call.k, call.v, call.o, call.starts_q, call.starts_k, cfg.ratio, design.tile_n,
-        call.page_table,
+        call.q, call.k, call.v, call.written(), call.starts_q, call.starts_k, cfg.ratio,
+        design.tile_n, call.page_table,
     )  # fmt: skip
 
     def results() -> tuple[Floats, Floats]:

@@ -77,7 +77,7 @@ def _kernel(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
     lines += _table(
         ["problem", *parts, "hazards", "s"],
         [
-            [case.name, *(_verdict(part) for part in check.parts),
+            [case.name, *_verdicts(parts, check),
              str(len(check.hazards)) if check.hazards else "none", f"{check.wall_s:.0f}"]
             for case, check in checks
         ],
@@ -93,6 +93,12 @@ def _kernel(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
     if different:
         lines += ["First differences:", "", *different, ""]
     return [*lines, *_notes(checks), *_numerics(checks), *_costs(checks), *_amounts(checks)]
+
+
+def _verdicts(names: Sequence[str], check: Crosscheck) -> list[str]:
+    """What each part says; a dash where a problem has none."""
+    found = {part.name: _verdict(part) for part in check.parts}
+    return [found.get(name, "–") for name in names]
 
 
 def _notes(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:

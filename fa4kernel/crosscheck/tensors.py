@@ -22,6 +22,7 @@ class Tensors:
         q, k, v, o: (batch, seqlen, heads, head_dim), or (tokens, heads, head_dim) where sequences
             are packed behind each other.
         starts_q, starts_k: first token of each packed sequence, None where there is a batch axis.
+            Of split keys ``o`` has the sequences of each split, one split after the other.
         ratio: query heads that share the rows of a tile (1 unless packed).
         tile_n: keys of a block.
         page_table: which pages sequences have; k and v then are (pages, page_size, …).
@@ -56,6 +57,8 @@ class Tensors:
         batch, row, head = self._place(tensor_map, coordinates, name)
         if self.page_table is not None and name in "KV":
             return self._of_page(batch, row, head)
+        if name == "O" and self.starts_q is None:
+            batch %= len(self.q)
         starts = self.starts_q if name in "QO" else self.starts_k
         if starts is not None:
             batch = _sequence(starts, row) if within is None else within

@@ -7,6 +7,8 @@ causal kernel isn't persistent: there each CTA has one tile.
     python -m fa4kernel.emulator.mutation tests.emulator.mutation.ours:single \\
         tests.emulator.mutation.ours:pair tests.emulator.mutation.ours:causal \\
         tests.emulator.mutation.ours:paged tests.emulator.mutation.ours:decode \\
+        tests.emulator.mutation.ours:fp8 tests.emulator.mutation.ours:split \\
+        tests.emulator.mutation.ours:combine \\
         --checks strict-isa --seconds 300 --page docs/validation/our_kernel.md
 
 `strict-isa`, because this kernel has the fences of tensor memory that the manual asks for; the
@@ -15,7 +17,14 @@ official one has none, and the default checks don't miss them.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fa4kernel.combine.compile import compile_ptx as compile_combine
+from fa4kernel.combine.config import Config as CombineConfig
+from fa4kernel.combine.launch import launch as combine_launch
 from fa4kernel.emulator.mutation.problem import Prepared, Problem, Remark
+from fa4sim import numerics
 from fa4sim.specs import Problem as Attention
 from tests.forward.cases import Case
 from tests.forward.launching import kernel_of, starter
@@ -28,7 +37,7 @@ REMARKS: dict[str, tuple[Remark, ...]] = {
         Remark(
             "wait",
             "dropped",
-            "load.py:94",
+            "load.py:181",
             "The wait for a slot of keys just before it tells of the same MMAs: Q0 was last read "
             "before the MMAs whose commit gave that slot back. This wait tells of newer MMAs, "
             "too, on which nothing depends.",
@@ -37,11 +46,46 @@ REMARKS: dict[str, tuple[Remark, ...]] = {
     "pair": (),
     "paged": (),
     "decode": (),
+    "fp8": (),
+    "split": (
+        Remark(
+            "arrive",
+            "count + 1",
+            "correction.py:79",
+            "In lock step the softmax warps arrive first, and what is too much counts towards a "
+            "phase that a CTA with one tile does not wait for. In another order MMAs would read P "
+            "too early.",
+        ),
+    ),
+    "combine": (
+        Remark(
+            "grid",
+            "dropped",
+            "kernel.py:87",
+            "It waits for the forward kernel, and the emulator runs one kernel after the other.",
+        ),
+        Remark(
+            "warp barrier",
+            "dropped",
+            "kernel.py:148",
+            "The checks take the lanes of a warp that execute an instruction together as one.",
+        ),
+        *(
+            Remark(
+                "group wait",
+                change,
+                "kernel.py:167",
+                "The copies that it waits for are read by nobody; it only keeps a CTA from ending "
+                "before they have come.",
+            )
+            for change in ("dropped", "for one group less")
+        ),
+    ),
     "causal": (
         Remark(
             "wait",
             "on the next barrier",
-            "softmax.py:132",
+            "softmax.py:133",
             "The softmax warps of the first tile wait for the scores of the second, which come "
             "later; those of the second wait for the P of the first, which is written after that "
             "wait.",
@@ -81,6 +125,49 @@ def decode() -> Problem:
     attention = Attention(heads=8, kv_heads=2, seqlen_q=1, seqlens_k=(700, 129, 500), page_size=1)
     case = Case("decode", attention, sms=1, rising=True)
     return _ours(case, "one query, keys in pages of 1")
+
+
+def fp8() -> Problem:
+    """`single` in FP8: more of O is rescaled, P is half as wide, and there are factors."""
+    attention = Attention(seqlen_q=1024, seqlen_k=512, dtype="e4m3")
+    design = {"cta_group": 1, "kv_stages": 3}
+    case = Case("fp8", attention, design, sms=1, rising=True, descale=True)
+    return _ours(case, "one CTA, FP8")
+
+
+def split() -> Problem:
+    """Four CTAs for the keys of one tile: three get two blocks each, one gets none."""
+    attention = Attention(seqlen_q=256, seqlen_k=768, num_splits=4)
+    return _ours(Case("split", attention, rising=True), "keys split among CTAs")
+
+
+def combine() -> Problem:
+    """The kernel that combines what seven splits have left of 20 rows; some saw nothing."""
+    rng = np.random.default_rng(0)
+    partial_o = rng.standard_normal((7, 1, 10, 2, 64), np.float32)
+    partial_lse = rng.normal(0, 3, (7, 1, 2, 10)).astype(np.float32)
+    partial_lse[2:4] = partial_lse[6, :, :, 5:] = -np.inf
+    cfg = CombineConfig(head_dim_v=64)
+    expected = numerics.combine(partial_o, partial_lse)
+
+    def prepare() -> Prepared:
+        out, lse = np.zeros((1, 10, 2, 64), np.uint16), np.zeros((1, 2, 10), np.float32)
+
+        def outputs() -> list[NDArray[np.float32]]:
+            return [numerics.from_bits16(out, "bf16"), lse]
+
+        def problems() -> list[str]:
+            pairs = zip(outputs(), expected, TOLERANCES, strict=True)
+            near = all(np.allclose(one, other, atol=far) for one, other, far in pairs)
+            return [] if near else ["not what the arithmetic says"]
+
+        launch = combine_launch(cfg, partial_o, partial_lse, out, lse)
+        return Prepared(launch, outputs, problems)
+
+    return Problem(
+        "combine", "our kernel that combines splits", compile_combine(cfg), prepare, TOLERANCES,
+        REMARKS["combine"],
+    )  # fmt: skip
 
 
 def _ours(case: Case, title: str) -> Problem:
