@@ -75,6 +75,16 @@ def test_arrays_that_are_there_are_not_copied():
     assert int.from_bytes(raw, "little") == 99
 
 
+def test_a_second_kernel_finds_the_arrays_of_the_first_whatever_their_shape():
+    rows = np.zeros((8, 3), np.int64)
+    gpu = Remembering()
+    made = [Launch((8, 1, 1), (1, 1, 1), arguments=[x]) for x in (rows, rows.reshape(2, 4, 3))]
+    with Loaded(gpu, READ, made[0]) as first, Loaded(gpu, READ, made[1], first.addresses):
+        assert len(gpu.memory) == 1
+    assert gpu.log[1][1] == gpu.log[3][1]
+    assert gpu.memory == {}
+
+
 def test_only_contiguous_arrays_are_copied():
     rows = np.zeros((8, 6), np.int64)[:, ::2]
     with pytest.raises(ValueError, match="must be contiguous"):

@@ -77,6 +77,7 @@ FAST, SLOW = 12.0, 25.0
 FULL = {"head_dim": 64, "dtype": "fp16"}
 PACKED = {"head_dim": 32, "group": 2, "causal": True}
 budgets = {name: Budget(SLOW) for name in ("pair", "window", "odd", "sink", "uneven")}
+budgets |= {"split": Budget(FAST)}
 budgets |= {name: Budget(FAST) for name in ("full", "packed")}
 
 
@@ -130,3 +131,12 @@ def test_sinks(data, q, k):
 def test_the_uneven_ring(data, q, k):
     fixed = {"head_dim": 192, "head_dim_v": 128}
     check(budgets["uneven"], data, fixed, seqlen_q=q, seqlen_k=k)
+
+
+@pytest.mark.slow
+@given(st.data(), SEQUENCES, st.integers(2, 9))
+@MANY
+def test_splits_of_sequences_of_fp8(data, lengths, splits):
+    q, k = zip(*lengths, strict=True)
+    fixed = {"head_dim": 64, "causal": True, "dtype": "e4m3", "sink": True}
+    check(budgets["split"], data, fixed, seqlens_q=q, seqlens_k=k, num_splits=splits)
