@@ -30,6 +30,11 @@ class Case:
         """The kernel's own design, changed."""
         return Design.for_problem(self.problem, self.machine, **self.changes)
 
+    @property
+    def copies_rows(self) -> bool:
+        """Whether keys lie in pages, or threads copy Q."""
+        return self.problem.page_size is not None or self.design.q_load == "cp_async"
+
 
 def _case(name: str, changes: dict[str, Any] | None = None, **problem: Any) -> Case:
     return Case(name, Problem(**{"heads": 2} | problem), changes or {})
@@ -67,6 +72,11 @@ CASES = (
     _case("split keys, one Q tile, packed, FP8", heads=16, kv_heads=2, seqlen_q=4, seqlen_k=700,
           num_splits=3, dtype="e4m3"),
     _case("varied lengths", seqlens_q=(300, 17, 512), seqlens_k=(300, 250, 384)),
+    _case("three heads packed", heads=6, kv_heads=2, seqlen_q=150, seqlens_k=(300, 129)),
+    _case("five heads packed, causal, varied lengths", heads=5, kv_heads=1, seqlens_q=(70, 30),
+          seqlens_k=(300, 150), causal=True),
+    _case("seven heads packed, pages of 8, one Q tile", heads=14, kv_heads=2, seqlen_q=2,
+          seqlens_k=(300, 200), page_size=8),
     _case("pages of 16, one Q tile, grouped", heads=8, kv_heads=2, seqlen_q=1,
           seqlens_k=(300, 129, 700), page_size=16),
     _case("pages of 1", seqlen_q=400, seqlens_k=(500, 333), page_size=1),
@@ -81,5 +91,5 @@ CASES = (
 
 
 def cases_for(kernel: str) -> tuple[Case, ...]:
-    """The problems that are run on "ours" or "official": pages on our kernel only."""
-    return tuple(case for case in CASES if kernel == "ours" or case.problem.page_size is None)
+    """The problems that are run on "ours" or "official": rows copied by threads on ours only."""
+    return tuple(case for case in CASES if kernel == "ours" or not case.copies_rows)

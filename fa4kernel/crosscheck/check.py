@@ -78,11 +78,15 @@ def kernel_of(
         from fa4kernel.crosscheck.ours import ours
 
         return ours(problem, design, machine, inputs)
-    if problem.page_size is not None:
-        raise ValueError(
-            f"page_size={problem.page_size}: pages are cross-checked with our kernel only; use "
-            "against='ours' (--against ours)"
-        )
+    for what, ours_only in (
+        (f"page_size={problem.page_size}", problem.page_size is not None),
+        (f"q_load={design.q_load!r}", design.q_load != "tma"),
+    ):
+        if ours_only:
+            raise ValueError(
+                f"{what}: rows that threads copy are cross-checked with our kernel only; use "
+                "against='ours' (--against ours)"
+            )
     from fa4kernel.crosscheck.official import official
 
     return official(problem, design, machine, inputs)

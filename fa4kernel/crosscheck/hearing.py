@@ -79,13 +79,17 @@ class Ear:
         for each in loaders:
             if hasattr(each, "copy"):
                 self._hear_copies(cta, each)
+            if self.cluster.design.q_load == "cp_async":
+                self._hear_rows_of_q(cta, each)
 
         def push(load: Load) -> None:
+            self.record.amounts["bytes loaded"] += load.size
+            if load.tensor == "Q" and self.cluster.design.q_load == "cp_async":
+                return original(load)
             slot = f"sQ[{load.stage}]" if load.tensor == "Q" else f"sKV[{load.stage}]"
             label = self.load_label(cta, load)
             self.record.did(warp, f"load {load.tensor}", slot, label, self.core.now)
-            self.record.amounts["bytes loaded"] += load.size
-            original(load)
+            return original(load)
 
         cta.tma.push = push  # type: ignore[method-assign]
 
@@ -101,6 +105,18 @@ class Ear:
             yield from original(tensor, slot, tile, piece, last)
 
         agent.copy = copy
+
+    def _hear_rows_of_q(self, cta: Cta, agent: Any) -> None:
+        """That a load warp copies rows of Q."""
+        original, warp = agent.issue, self.warps[agent.key]
+
+        def issue(tensor: str, stage: int, *more: Any) -> Any:
+            if tensor == "Q":
+                label = self.q_label(self.cluster.tiles[agent.tile], stage, cta)
+                self.record.did(warp, "load Q", f"sQ[{stage}]", label, self.core.now)
+            yield from original(tensor, stage, *more)
+
+        agent.issue = issue
 
     def _hear_stores(self, cta: Cta) -> None:
         original = cta.tma_store.push

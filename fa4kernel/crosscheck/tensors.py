@@ -12,6 +12,7 @@ from fa4kernel.crosscheck.record import Label
 from fa4kernel.emulator import TensorMap
 from fa4sim.pipelines.fa4.tiles import packed_rows
 from fa4sim.specs import Design, Problem
+from fa4sim.specs.limits import TILE_ROWS
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,22 @@ class Tensors:
         (batch,), (nth,) = np.nonzero(self.page_table == page)
         return int(batch), head, (int(nth) * self.k.shape[1] + row) // self.tile_n
 
+    def _of_queries(self, at: int) -> Label:
+        """The Q tile to which a byte of the array belongs."""
+        *whole, rows, heads, _ = self.q.strides
+        batch = at // whole[0] if whole else 0
+        token, head = (at % whole[0] if whole else at) // rows, at % rows // heads
+        if self.starts_q is not None:
+            batch = _sequence(self.starts_q, token)
+            token -= int(self.starts_q[batch])
+        group, inner = divmod(head, self.ratio)
+        row = token * self.ratio + inner
+        return batch, group, row // TILE_ROWS * TILE_ROWS
+
     def rows_at(self, memory: NDArray[Any], offsets: NDArray[Any]) -> set[tuple[str, Label]]:
-        """Tensors and tiles of the K or V rows in pages that bytes of an array belong to."""
+        """Tensors and tiles of the Q rows, or K or V rows in pages, that bytes belong to."""
+        if _address(self.q) == _address(memory):
+            return {("Q", self._of_queries(at)) for at in np.unique(offsets).tolist()}
         for name in "kv":
             array = getattr(self, name)
             if _address(array) == _address(memory):

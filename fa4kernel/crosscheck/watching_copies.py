@@ -12,6 +12,7 @@ from fa4kernel.crosscheck.record import Arrival, Label, Source
 from fa4kernel.crosscheck.simulated_parts import who
 from fa4kernel.crosscheck.watching_tensor import TensorWatch
 from fa4kernel.emulator.machine.machine import Machine
+from fa4sim.specs.limits import TILE_ROWS
 
 
 class CopyWatch(TensorWatch):
@@ -52,7 +53,7 @@ class CopyWatch(TensorWatch):
         _, name, stage = self.barrier(index)
         where = f"{'sQ' if name == 'load_Q_full' else 'sKV'}[{stage}]"
         copies, since = self.copied.pop(slot, []), self.since.pop(slot, self.time)
-        tensor, label = self._read(copies) or self._held(warp.cta, where)
+        tensor, label = self._read(copies) or self._beside(warp.cta, where, stage)
         if not tensor:
             self.fault(f"{warp} copies nothing that is there to {where}")
             return
@@ -85,7 +86,13 @@ class CopyWatch(TensorWatch):
             self.fault(f"copies to one slot read several tiles: {sorted(found)}")
         return min(found, default=None)
 
-    def _held(self, cta: int, where: str) -> tuple[str, Label]:
+    def _beside(self, cta: int, where: str, stage: int) -> tuple[str, Label]:
+        """What other warps bring to the same slot; a Q tile without rows follows the first."""
+        if where == f"sQ[{stage}]" and stage > 0:
+            first = self.places.held(cta, "sQ[0]")
+            if first is not None:
+                *of, row = first.label
+                return "Q", (*of, row + stage * TILE_ROWS)
         held = self.places.held(cta, where)
         return ("", ()) if held is None else (held.tensor, held.label)
 

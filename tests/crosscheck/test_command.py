@@ -100,9 +100,12 @@ def test_a_hazard_is_told_with_exit_code_3(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--dtype", "e4m3"], "dtype='e4m3': the cross-check computes in bf16 or fp16"),
-        (["--page-size", "16", "--against", "official"], "pages are cross-checked with our kernel"),
-        (["--heads", "6", "--kv-heads", "2"], "3 query heads do not divide a tile of 128 rows"),
+        (["--page-size", "16", "--against", "official"], "cross-checked with our kernel only"),
+        (
+            ["--heads", "3", "--kv-heads", "1", "--seqlen-q", "300", "--against", "official"],
+            "q_load='cp_async': rows that threads copy",
+        ),
+        (["--heads", "6", "--kv-heads", "2", "--seqlen-q", "9"], "Q comes by cp.async from four"),
         (["--seqlen-q", "65536", "--seqlen-k", "65536"], "a cross-check takes 2,000 at most"),
         (["--set", "scheduler=dynamic"], "scheduler='dynamic' is not cross-checked"),
         (["--against", "theirs"], "'theirs' is not one of 'ours', 'official'"),
@@ -152,7 +155,9 @@ def test_the_pages_problems_are_what_the_issue_asks_for() -> None:
     assert some(lambda c: c.design.kv_load == "cp_async" and c.design.q_stages == 1)
     assert some(lambda c: c.design.kv_load == "cp_async" and c.design.uneven_kv_ring)
     assert some(lambda c: c.problem.page_size == 128)
-    assert all(case.problem.page_size is None for case in cases_for("official"))
+    assert some(lambda c: c.design.q_load == "cp_async" and c.design.kv_load == "tma")
+    assert some(lambda c: c.design.q_load == "cp_async" and c.design.q_stages == 1)
+    assert not any(case.copies_rows for case in cases_for("official"))
     assert cases_for("ours") == CASES
     assert some(lambda c: c.design.cta_group == 2) and some(lambda c: c.design.uneven_kv_ring)
     assert len({case.name for case in CASES}) == len(CASES)

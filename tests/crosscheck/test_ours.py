@@ -12,8 +12,8 @@ from fa4sim.specs import B200, Design, Problem
 pytest.importorskip("cutlass", reason="our kernel needs the CuTe DSL: pip install 'fa4sim[kernel]'")
 
 
-WHOLE = [case for case in CASES if case.problem.page_size is None]
-PAGED = [case for case in CASES if case.problem.page_size is not None]
+WHOLE = [case for case in CASES if not case.copies_rows]
+COPIED = [case for case in CASES if case.copies_rows]
 
 
 def complaints(case: Case, seed: int) -> list[str]:
@@ -38,8 +38,8 @@ def test_they_agree_on_the_pages_other_problems(case: Case, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("case", PAGED, ids=lambda case: case.name)
-def test_they_agree_on_problems_with_paged_keys(case: Case, seed: int) -> None:
+@pytest.mark.parametrize("case", COPIED, ids=lambda case: case.name)
+def test_they_agree_on_rows_that_threads_copy(case: Case, seed: int) -> None:
     assert complaints(case, seed) == []
 
 

@@ -66,6 +66,21 @@ def test_bytes_of_pages_name_tensor_sequence_head_and_block() -> None:
     assert tensors.rows_at(zeros(9).view(np.uint8), np.array([0])) == set()
 
 
+def test_bytes_of_q_name_the_tile_of_packed_rows() -> None:
+    q, k = zeros(2, 100, 6, 64), zeros(2, 9, 2, 64)
+    tensors = Tensors(q, k, k.copy(), q.copy(), ratio=3)
+    whole, rows, heads, _ = q.strides
+    memory = q.view(np.uint8).reshape(-1)
+    assert tensors.rows_at(memory, np.array([whole + 43 * rows + 4 * heads + 16])) == {
+        ("Q", (1, 1, 128))  # token 43, head 1 of group 1: row 130
+    }
+    starts = np.array([0, 30, 100], np.int32)
+    flat = Tensors(q[0], k[0], k[0].copy(), q[0].copy(), starts, starts, ratio=3)
+    assert flat.rows_at(memory[:whole], np.array([72 * rows, 73 * rows])) == {
+        ("Q", (1, 0, 0)), ("Q", (1, 0, 128))
+    }  # fmt: skip
+
+
 def test_a_map_of_another_array_has_no_name() -> None:
     q = zeros(1, 128, 1, 64)
     tensors = Tensors(q, q.copy(), q.copy(), q.copy())

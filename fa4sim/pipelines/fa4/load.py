@@ -156,6 +156,8 @@ class LoadRole(Role):
         rows = tile.rows_of(self.design, stage, self.home.rank)
         sent = size * rows // self.design.tile_m
         yield from self.issue("Q", stage, size, sent, landed, sent)
+        if not by_tma:
+            self.note("arrive", "load_Q_full", stage)  # it counts when the rows are there
 
     def check_output(self, stage: int) -> None:
         """Where sO shares sQ's memory, the previous tile's O must have been stored."""
