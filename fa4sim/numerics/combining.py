@@ -46,9 +46,8 @@ def combine(
         dtype: of the output, "bf16", "fp16" or "fp32".
 
     Returns:
-        out: float32 array (batch, seqlen_q, heads, head_dim_v) of ``dtype`` values, 0 where no
-            split saw anything.
-        lse: float32 array (batch, heads, seqlen_q), -inf there.
+        ``out``, a float32 array (batch, seqlen_q, heads, head_dim_v) of ``dtype`` values, 0 where
+        no split saw anything; and ``lse``, a float32 array (batch, heads, seqlen_q), -inf there.
 
     Raises:
         ValueError: shapes disagree, element types aren't float32, or there are too many splits.
@@ -111,8 +110,8 @@ def combine_float64(
         partial_lse: float array (splits, batch, heads, seqlen_q), natural log.
 
     Returns:
-        out: float64 array (batch, seqlen_q, heads, head_dim_v).
-        lse: float64 array (batch, heads, seqlen_q).
+        ``out``, a float64 array (batch, seqlen_q, heads, head_dim_v), and ``lse``, a float64 array
+        (batch, heads, seqlen_q).
 
     Raises:
         ValueError: shapes disagree, or there are too many splits.
