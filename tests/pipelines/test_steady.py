@@ -26,6 +26,10 @@ LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
     "pages of a token": (Problem(seqlen_q=1, seqlen_k=128 * 40, page_size=1), {}, 1),
     "pages of 48, naive": (
         Problem(seqlen_q=256, seqlen_k=128 * 60, page_size=48), {"page_pointers": "naive"}, 1),
+    # Its repeat is found while a load warp issues copies, and moves the ring by no whole turn.
+    "pages of 256, naive": (
+        Problem(batch=32, heads=32, kv_heads=4, seqlen_q=1, seqlen_k=128 * 200, page_size=256),
+        {"page_pointers": "naive"}, 1),
     "pages of a block": (Problem(seqlen_q=256, seqlen_k=128 * 90, page_size=128), {}, 1),
     "pages, persistent": (
         Problem(heads=16, seqlen_q=512, seqlen_k=1024, page_size=4), {}, 16),

@@ -89,7 +89,7 @@ class RowLoadRole(PagedLoadRole):
             )
         pieces = self.costs.pieces[tensor]
         for number, piece in enumerate(pieces, 1):
-            yield from self.copy(tensor, slot, tile, piece, last=number == len(pieces))
+            yield from self.copy(tensor, tile, piece, last=number == len(pieces))
         yield from self.work(f"arrive for {tensor}", "issue", self.costs.last)
         self.ring += 1
 
@@ -108,7 +108,7 @@ class RowLoadRole(PagedLoadRole):
         buffer.begin_fill("load", tensor, self.what, self.tile_id, self.block, parts=self.loaders)
         buffer.wrap = wrap
 
-    def copy(self, tensor: str, slot: int, tile: WorkTile, piece: Piece, last: bool) -> Steps:
+    def copy(self, tensor: str, tile: WorkTile, piece: Piece, last: bool) -> Steps:
         """Issue the copies of some rows; behind the last ones the threads' arrival.
 
         Rows behind the sequence's end count as if they were copied, as they do with TMA.
@@ -116,6 +116,7 @@ class RowLoadRole(PagedLoadRole):
         start = self.since = self.env.cycle
         end = max(self.smsp.run(start, piece.group), start + piece.port_cycles)
         yield self.env.timeout(end - start)
+        slot = self.ring % self.design.kv_stages  # a fast-forward may have moved the ring on
         self.span("issue", f"issue {tensor}", start, end - start, slot)
         rows = piece.rows * self.costs.row_groups
         size = rows * self.costs.row_bytes[tensor]
