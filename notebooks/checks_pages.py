@@ -74,4 +74,4 @@ def check_page_size(size: int | None) -> Answer:
 def extra_memory() -> dict[int, float]:
     """How much more memory than with pages of one token, by page size."""
     rows = compare_page_sizes(MODEL, MANY_SAMPLES, PAGE_SIZES, MEMORY_BYTES)
-    return {row.page_size: row.bytes / rows[0].bytes - 1 for row in rows}
+    return {row.page_size: row.total_bytes / rows[0].total_bytes - 1 for row in rows}

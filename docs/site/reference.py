@@ -13,6 +13,7 @@ PACKAGES = {
     "fa4sim.views": "Pictures and exports",
     "fa4sim.analysis": "Waits, overlap, critical path, bottleneck",
     "fa4sim.schedulers": "Tile schedulers",
+    "fa4sim.kvcache": "The memory of a KV cache in pages",
     "fa4sim.validation": "Simulated beside published",
     "fa4kernel": "Attention by our kernels",
     "fa4kernel.emulator": "The PTX emulator",

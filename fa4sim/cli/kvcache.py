@@ -150,7 +150,7 @@ def words(model: CacheModel, workload: Workload, rows: list[PageRow], reserved: 
     ]
     body = [
         [
-            str(row.page_size), f"{row.bytes / row.requests / 2**20:,.1f}",
+            str(row.page_size), f"{row.total_bytes / row.requests / 2**20:,.1f}",
             f"{row.fragmentation:.2%}", f"{row.copied / max(1, row.distinct):.2%}",
             f"{row.saved:.1%}", f"{row.table_bytes / 2**20:,.2f}", f"{row.users_alone:,}",
             f"{row.users:,}",
@@ -184,7 +184,8 @@ def _workload_words(workload: Workload) -> str:
 
 def _facts(row: PageRow) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(row), "bytes": row.bytes, "bytes_alone": row.bytes_alone,
+        **dataclasses.asdict(row), "total_bytes": row.total_bytes,
+        "total_bytes_alone": row.total_bytes_alone,
         "fragmentation": row.fragmentation, "saved": row.saved,
     }  # fmt: skip
 

@@ -102,7 +102,7 @@ def _table(rows: Sequence[PageRow]) -> str:
              "page table, MiB", "users, nothing shared", "users")  # fmt: skip
     lines = [
         (
-            str(row.page_size), f"{row.bytes / row.requests / 2**20:,.1f}",
+            str(row.page_size), f"{row.total_bytes / row.requests / 2**20:,.1f}",
             f"{row.fragmentation:.2%}", f"{row.copied / max(1, row.distinct):.2%}",
             f"{row.saved:.1%}", f"{row.table_bytes / 2**20:,.1f}", f"{row.users_alone:,}",
             f"{row.users:,}",

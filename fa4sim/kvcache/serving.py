@@ -96,12 +96,12 @@ class PageRow:
     users_alone: int
 
     @property
-    def bytes(self) -> int:
+    def total_bytes(self) -> int:
         """Of the pages with sharing, and the table."""
         return self.pages * self.page_bytes + self.table_bytes
 
     @property
-    def bytes_alone(self) -> int:
+    def total_bytes_alone(self) -> int:
         """Of the pages without sharing, and the table."""
         return self.pages_alone * self.page_bytes + self.table_bytes
 

@@ -107,7 +107,7 @@ def _lanes(axes: Axes, labels: list[str], bars: list[Bar], most: float, what: st
 
 def _sizes_story(rows: Sequence[PageRow]) -> str:
     parts = [
-        f"pages of {row.page_size:,}: {row.bytes / row.requests / MIB:,.1f} MiB per request, "
+        f"pages of {row.page_size:,}: {row.total_bytes / row.requests / MIB:,.1f} MiB per request, "
         f"{row.fragmentation:.1%} of the slots empty, {row.users:,} users "
         f"({row.users_alone:,} without sharing)"
         for row in rows

@@ -63,7 +63,7 @@ def test_the_section_of_the_docs_is_written_between_its_markers(tmp_path):
     text = section(model, 2**30, compared)
     for rows in compared.values():
         for row in rows:
-            assert f"| {row.page_size} | {row.bytes / row.requests / 2**20:,.1f} |" in text
+            assert f"| {row.page_size} | {row.total_bytes / row.requests / 2**20:,.1f} |" in text
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for _ in range(2):

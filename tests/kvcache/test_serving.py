@@ -154,7 +154,7 @@ def test_rows_add_up_and_sharing_does_not_harm(workload, size):
     assert one.empty == one.copied == 0 and one.fragmentation == 0.0
     assert row.distinct + row.empty + row.copied == row.pages * size
     assert row.pages <= row.pages_alone and 0 <= row.saved < 1
-    assert row.bytes <= row.bytes_alone
+    assert row.total_bytes <= row.total_bytes_alone
     assert row.users >= row.users_alone
     assert row.pages * size >= one.pages and row.table_bytes <= one.table_bytes
 
