@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,8 @@ class Table:
 
     def text(self) -> str:
         """For a terminal."""
-        return f"{self.title}\n\n{table(self.head, self.rows, self.left)}\n\n{self.note}"
+        note = textwrap.fill(self.note, 100)
+        return f"{self.title}\n\n{table(self.head, self.rows, self.left)}\n\n{note}"
 
     def markdown(self) -> str:
         """For a page."""

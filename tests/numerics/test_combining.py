@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fa4sim.numerics import attention_float64, combine, combine_float64, round_to
+from fa4sim.numerics import (
+    attention_float64,
+    combine,
+    combine_float64,
+    ex2_mufu,
+    fma32,
+    lg2_mufu,
+    round_to,
+)
 
 
 def partials(rng: np.random.Generator, splits: int, dim: int = 8, empty: float = 0.3):
@@ -55,20 +63,27 @@ def test_the_kernels_order_is_within_float32_of_the_definition(splits, dim, seed
     assert np.array_equal(combine(out, lse)[0], round_to(ours, "bf16"))
 
 
-def test_lanes_sum_in_turn_and_then_by_halves() -> None:
-    rng = np.random.default_rng(0)
-    out, lse = partials(rng, 40, dim=128, empty=0)
-    scale = np.exp2(
-        lse * np.float32(np.log2(np.e)) - lse.max(axis=0) * np.float32(np.log2(np.e))
-    ).astype(np.float32)
-    lanes = [np.float32(0) + scale[i] for i in range(32)]
-    for split in range(32, 40):
-        lanes[split - 32] = lanes[split - 32] + scale[split]
-    for distance in (16, 8, 4, 2, 1):
-        lanes = [lanes[i] + lanes[i ^ distance] for i in range(32)]
-    expected = np.log(lanes[0].astype(np.float64)) + lse.max(axis=0)
-    assert np.abs(combine(out, lse)[1] - expected).max() < 5e-7
-    assert all(np.array_equal(lane, lanes[0]) for lane in lanes), "every lane ends with the sum"
+@pytest.mark.parametrize(("dim", "lanes"), [(128, 32), (72, 32), (64, 16), (8, 16)])
+def test_lanes_sum_in_turn_and_then_by_exchange(dim, lanes) -> None:
+    """The order of the kernel, written out thread by thread; same bits."""
+    out, lse = partials(np.random.default_rng(dim), 40, dim, empty=0.1)
+    log2_e, row_max = np.float32(np.log2(np.e)), lse.max(axis=0)
+    scale = ex2_mufu(lse * log2_e - row_max * log2_e)
+    held = [np.zeros_like(row_max) for _ in range(lanes)]
+    for split in range(40):
+        held[split % lanes] = held[split % lanes] + scale[split]
+    distance = lanes // 2
+    while distance:
+        held = [held[lane] + held[lane ^ distance] for lane in range(lanes)]
+        distance //= 2
+    assert all(np.array_equal(one, held[0]) for one in held), "every lane ends with the sum"
+    expected = np.zeros(out.shape[1:], np.float32)
+    for split in range(40):
+        weight = (scale[split] * (np.float32(1) / held[0])).swapaxes(1, 2)[..., None]
+        expected = np.where(weight > 0, expected + weight * out[split], expected)
+    ours, ours_lse = combine(out, lse, "fp32")
+    assert np.array_equal(ours, expected)
+    assert np.array_equal(ours_lse, fma32(lg2_mufu(held[0]), np.float32(np.log(2)), row_max))
 
 
 def test_a_single_split_keeps_its_output_and_lse() -> None:
