@@ -9,6 +9,8 @@ from fa4sim.numerics import (
     EPSILON,
     attention_blockwise,
     attention_float64,
+    k_step_of,
+    mma_qk,
     round_to,
 )
 
@@ -108,6 +110,14 @@ def test_each_sequence_and_key_head_has_its_own_descales(normal, softcap) -> Non
     assert relative < 0.03 and lse_error < 2e-4
 
 
+def test_an_8_bit_product_sums_32_elements_before_it_rounds() -> None:
+    q, k = np.zeros((2, 1, 32), np.float32)
+    q[0, [0, 1, 16]] = [2.0**12, 1, -(2.0**12)]
+    k[0, [0, 1, 16]] = [2.0**12, 1, 2.0**12]
+    assert mma_qk(q, k, k_step_of("e5m2")).item() == 1
+    assert mma_qk(q, k, k_step_of("bf16")).item() == 0, "2**24 + 1 is no float32"
+
+
 @fp8
 @pytest.mark.parametrize("offset", [0, 3, 6])
 def test_the_offset_cancels_in_output_and_lse(normal, dtype, offset) -> None:
@@ -159,18 +169,26 @@ def test_tiling_rows_and_splitting_products_change_no_bit(normal, options) -> No
     assert same_bits(attention_blockwise(q, k, v, dtype="e4m3", causal=True, **options), plain)
 
 
-def test_a_causal_head_dim_of_128_emulates_more_exponentials_in_8_bits(normal) -> None:
-    q, k, v = (normal(1, 200, 1, 128, seed=s, dtype="e4m3") for s in (1, 2, 3))
-    for causal, freq in ((True, 8), (False, 16)):
+@pytest.mark.parametrize(("dim", "frequent"), [(128, True), (120, True), (112, False), (64, False)])
+def test_a_causal_head_dim_of_128_emulates_more_exponentials_in_8_bits(
+    normal, dim, frequent
+) -> None:
+    q, k, v = (normal(1, 200, 1, dim, seed=s, dtype="e4m3") for s in (1, 2, 3))
+    for causal, freq in ((True, 8 if frequent else 16), (False, 16)):
         chosen = attention_blockwise(q, k, v, dtype="e4m3", causal=causal)
         given_ = attention_blockwise(q, k, v, dtype="e4m3", causal=causal, emulation_freq=freq)
         other = attention_blockwise(q, k, v, dtype="e4m3", causal=causal, emulation_freq=24 - freq)
         assert same_bits(chosen, given_) and not same_bits(chosen, other)
 
 
-def test_a_threshold_is_not_tolerated_by_default(normal) -> None:
-    q, k, v = (normal(1, 384, 1, 32, seed=s, std=2, dtype="e4m3") for s in (1, 2, 3))
-    _, _, stats = attention_blockwise(q, k, v, dtype="e4m3", return_stats=True)
+@fp8
+def test_the_kernels_offset_and_threshold_are_the_defaults(normal, dtype) -> None:
+    q, k, v = (normal(1, 384, 1, 32, seed=s, std=2, dtype=dtype) for s in (1, 2, 3))
+    chosen = attention_blockwise(q, k, v, dtype=dtype)
+    assert same_bits(attention_blockwise(q, k, v, dtype=dtype, threshold=0, max_offset=8), chosen)
+    for other in ({"threshold": 0.5}, {"max_offset": 7}):
+        assert not same_bits(attention_blockwise(q, k, v, dtype=dtype, **other), chosen)
+    _, _, stats = attention_blockwise(q, k, v, dtype=dtype, return_stats=True)
     assert stats.rescales == stats.rescales_always > 0
 
 

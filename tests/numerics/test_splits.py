@@ -109,7 +109,8 @@ def test_the_calls_own_sizes_decide() -> None:
     assert choose_num_splits(**{**call, "rows": 0}) == 1
     assert choose_num_splits(**{**call, "batch": 0}) == 1
     assert choose_num_splits(**{**call, "window": (None, 0)}) == 18, "causal doesn't shorten"
-    assert choose_num_splits(**{**call, "window": (1000, 100)}) == 10, "1229 keys are 10 blocks"
+    assert choose_num_splits(**{**call, "window": (1000, 151)}) == 10, "1280 keys are 10 blocks"
+    assert choose_num_splits(**{**call, "window": (1000, 152)}) == 11
 
 
 def test_bad_counts_are_refused_with_what_is_allowed() -> None:
