@@ -11,6 +11,11 @@ PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
 
+def test_no_notebook_has_two_notes():
+    titles = re.findall(r"^### (.+)$", PAGE, re.MULTILINE)
+    assert len(titles) == len(set(titles))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_exercise_has_a_note(path):
     notebook = nbformat.read(path, as_version=4)
