@@ -49,6 +49,13 @@ SECTIONS = {
         "wgmma m64n128k16, bf16 operands from shared memory: a stand-in for the completion "
         "latency of Blackwell's tensor core, not for its rate.",
     ),
+    "beside": (
+        "Beside the tensor cores",
+        "One warpgroup runs wgmma m64n128k16 without pause, one or two others compute: cycles of a "
+        "sub-partition for each of their warp instructions, and what is left of wgmma's rate. And "
+        "warpgroups that start products at the same moment. Measured a day after the rest, on "
+        "an H200 with the same driver.",
+    ),
     "tma": (
         "TMA latency",
         "bf16 tensor with rows of 256 bytes, boxes of 64 columns, 128-byte swizzle. L2 latencies "

@@ -30,6 +30,7 @@ PROGRAMS = (
     "rates",
     "softmax_step",
     "tensor",
+    "beside",
     "tma",
     "tma_bandwidth",
     "turnover",

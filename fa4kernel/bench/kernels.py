@@ -31,13 +31,21 @@ def write(
     tell: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Compile what the points need into a folder. Returns how many kernels these are."""
+    return write_kernels(folder, ((p.name, kernel_of(p, architecture)) for p in points), tell)
+
+
+def write_kernels(
+    folder: Path,
+    kernels: Iterable[tuple[str, Kernel]],
+    tell: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Compile kernels, for what is named with each, into a folder. Returns how many these are."""
     folder.mkdir(parents=True, exist_ok=True)
     names: dict[str, str] = {}
-    for point in points:
-        kernel = kernel_of(point, architecture)
+    for what, kernel in kernels:
         name = key(kernel)
         if name not in names:
-            tell(point.name)
+            tell(what)
             (folder / f"{name}.ptx").write_text(kernel.ptx)
             names[name] = str(kernel.design)
     (folder / INDEX).write_text(json.dumps(names, indent=1))

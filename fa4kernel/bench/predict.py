@@ -22,11 +22,13 @@ class Compared:
         point: what.
         row: as measured.
         cycles: the simulator's.
+        empty_ms: what an empty kernel takes between the same two events.
     """
 
     point: Point
     row: dict[str, Any]
     cycles: int
+    empty_ms: float
 
     @property
     def measured_ms(self) -> float:
@@ -35,8 +37,8 @@ class Compared:
 
     @property
     def simulated_ms(self) -> float:
-        """At the clock that was measured."""
-        return self.cycles / float(self.row["ours"]["clock_hz"]) * 1e3
+        """At the clock that was measured, with what starting a kernel takes."""
+        return self.cycles / float(self.row["ours"]["clock_hz"]) * 1e3 + self.empty_ms
 
     @property
     def error(self) -> float:
@@ -44,18 +46,18 @@ class Compared:
         return self.simulated_ms / self.measured_ms - 1
 
 
-def compare(rows: Iterable[dict[str, Any]], processes: int = 2) -> list[Compared]:
+def compare(rows: Iterable[dict[str, Any]], empty_ms: float, processes: int = 2) -> list[Compared]:
     """Simulate what was measured, each at the clock at which it ran."""
     chosen = list(rows)
     with ProcessPoolExecutor(processes) as pool:
         cycles = list(pool.map(simulated_cycles, chosen))
-    return [Compared(point_of(r), r, c) for r, c in zip(chosen, cycles, strict=True)]
+    return [Compared(point_of(r), r, c, empty_ms) for r, c in zip(chosen, cycles, strict=True)]
 
 
-def simulated_cycles(row: dict[str, Any]) -> int:
-    """The simulator's cycles for a measured row."""
+def simulated_cycles(row: dict[str, Any], **changes: float) -> int:
+    """The simulator's cycles for a measured row, perhaps with changed constants of the machine."""
     point = point_of(row)
-    machine = H200.with_constants(clock_hz=float(row["ours"]["clock_hz"]))
+    machine = H200.with_constants(clock_hz=float(row["ours"]["clock_hz"]), **changes)
     design = simulators_design(config_for(point.problem, **point.changes))
     return int(simulate(point.problem, design, machine).report.cycles)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import click
 import fa4kernel
 import fa4sim
 from fa4kernel import gpu
-from fa4kernel.bench import kernels, points, timelines_page
+from fa4kernel.bench import kernels, outputs, outputs_page, points, timelines_page
+from fa4kernel.bench.empty import empty_ms
 from fa4kernel.bench.measure import BASELINES, measure
 from fa4kernel.bench.page import PAGE, PICTURE, draw, page
 from fa4kernel.bench.predict import compare
@@ -20,6 +22,7 @@ from fa4kernel.bench.stored import measured
 from fa4kernel.bench.stored_traces import stored_traces
 from fa4kernel.bench.timelines import draw as draw_timelines
 from fa4kernel.bench.timelines import timelines
+from fa4kernel.device import run as run_on_gpu
 from fa4kernel.kernels import ARCHITECTURES
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.options import examples, json_option
@@ -37,10 +40,11 @@ from fa4sim.cli.output import check_target, note, print_json, say, write_whole
 @click.option(
     "--points",
     "which",
-    type=click.Choice(("few", "all")),
+    type=click.Choice(("few", "all", "outputs")),
     default="few",
     show_default=True,
-    help="few: head dim 128, lengths 1k to 16k. all: the grid of docs/validation/h200.md.",
+    help="few: head dim 128, lengths 1k to 16k. all: the grid of docs/validation/h200.md. outputs: "
+    "no times, but what a Hopper GPU gives for small problems, to be held against the emulator.",
 )
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(BASELINES),
               help="What to measure beside. [default: all]")  # fmt: skip
@@ -56,9 +60,11 @@ from fa4sim.cli.output import check_target, note, print_json, say, write_whole
     "--write",
     is_flag=True,
     help="Only renew docs/validation/h200.md in this repository, from what was measured on an "
-    "H200, with the simulator's predictions. Needs no GPU.",
+    "H200, with the simulator's predictions and the emulator's outputs. Needs no GPU, but the DSL.",
 )
-@click.option("-o", "--out", metavar="FILE.json", help="Write what was measured to this file.")
+@click.option(
+    "-o", "--out", metavar="FILE", help="Write what was measured to this file; outputs to .npz."
+)
 @json_option()
 def bench(
     as_json: bool,
@@ -80,6 +86,9 @@ def bench(
     if write:
         for path in renew():
             say(f"wrote {path}")
+        return
+    if which == "outputs":
+        take_outputs(folder, target, out)
         return
     chosen = list(few() if which == "few" else points.grid())
     found = gpu.missing(compiler=folder is None)
@@ -109,12 +118,43 @@ def bench(
             tell=note if as_json else say,
             until=time.monotonic() + seconds,
         )
-    facts = {"about": gpu.gpu().about(), "torch": _torch_version(), "points": rows}
+    facts = {
+        "about": gpu.gpu().about(), "torch": _torch_version(),
+        "empty_ms": round(empty_ms(gpu.gpu()), 5), "points": rows,
+    }  # fmt: skip
     if out is not None:
         text = json.dumps(facts, indent=1)
         write_whole(Path(out), lambda path: path.write_text(text, encoding="utf-8"))
     if as_json:
         print_json(facts)
+
+
+def take_outputs(folder: str | None, target: str | None, out: str | None) -> None:
+    """Compile the kernels of `fa4kernel.bench.outputs`, or run them on the GPU that is here."""
+    if target is not None:
+        with refusals():
+            kept = ((case.name, case.kernel) for case in outputs.CASES)
+            count = kernels.write_kernels(Path(target), kept, tell=note)
+        say(f"{count} kernels in {target}")
+        return
+    found = gpu.missing(compiler=folder is None)
+    if found is not None:
+        raise BadInput(f"{found}: there is nothing to run on")
+    if gpu.architecture() != "sm_90a":
+        raise BadInput(f"these are outputs of the Hopper kernel; the GPU runs {gpu.architecture()}")
+    if out is None:
+        raise BadInput("say where to write the outputs: -o h200_outputs.npz")
+    check_target(out, (".npz",))
+    device, given, digests = gpu.gpu(), {}, {}
+    with refusals():
+        for case in outputs.CASES:
+            kernel = case.kernel
+            ptx = kernel.ptx if folder is None else kernels.read(Path(folder), kernel)
+            given[case.name] = case.run(partial(run_on_gpu, device, ptx))
+            digests[case.name] = outputs.digest(ptx)
+            note(case.name)
+    packed = outputs.pack(given, {**device.about(), "digests": digests})
+    write_whole(Path(out), lambda path: path.write_bytes(packed))
 
 
 def renew() -> list[Path]:
@@ -124,11 +164,18 @@ def renew() -> list[Path]:
     if not (root / "pyproject.toml").is_file():
         raise BadInput(f"{root} is not a copy of the repository")
     stored = measured()
-    compared = compare(stored["points"])
+    compared = compare(stored["points"], stored["empty_ms"])
     said = f"on {time.strftime('%Y-%m-%d')}, with fa4sim {fa4sim.__version__}"
     traces = list(stored_traces().values())
     held = [timelines(each) for each in traces]
-    text = page(stored, compared, said, timelines_page.section(held, traces[0].about))
+    with refusals():
+        emulated = outputs_page.held()
+    sections = (
+        timelines_page.section(held, traces[0].about),
+        outputs_page.order_section(traces),
+        outputs_page.outputs_section(emulated, outputs.stored_outputs()[1]),
+    )
+    text = page(stored, compared, said, sections)
     write_whole(targets[0], lambda path: path.write_text(text, encoding="utf-8"))
     write_whole(targets[1], lambda path: draw(compared, path))
     write_whole(targets[2], lambda path: draw_timelines(held[0], path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import click
 
 from fa4kernel import gpu
+from fa4kernel.bench import kernels
 from fa4kernel.bench.points import Point
 from fa4kernel.bench.stored_traces import Measured, stored_traces
 from fa4kernel.bench.timelines import LABELS, Timelines, rows_of, simulated_trace, timelines
 from fa4kernel.device import GpuError
 from fa4kernel.device import run as run_on_gpu
 from fa4kernel.hopper.compile import compile_ptx
+from fa4kernel.hopper.config import Config
 from fa4kernel.hopper.design import config_for
 from fa4kernel.hopper.recording import in_emulator, record
 from fa4kernel.hopper.traced import to_trace
@@ -37,6 +40,7 @@ from fa4sim.specs import Problem
 from fa4sim.trace import Trace
 
 BACKENDS = ("stored", "emulator", "gpu")
+ARCHITECTURE = "sm_90a"  # only the Hopper kernel can be traced
 DEFAULTS = {"batch": 8, "heads": 16, "seqlen_q": 4096}
 #: In the emulator one work tile; it shows an order of events, not time.
 SMALL = {"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 1024}
@@ -66,13 +70,32 @@ SMALL = {"batch": 1, "heads": 1, "seqlen_q": 128, "seqlen_k": 1024}
 @click.option(
     "-o",
     "--output",
-    required=True,
     metavar="FILE",
     help="Both timelines as a picture (.png, .svg) or an interactive page (.html), or the kernel's "
     "as a Perfetto trace (.pftrace) or as it is (.npz).",
 )
+@click.option(
+    "--kernels",
+    "folder",
+    metavar="FOLDER",
+    help="For gpu: take the compiled kernel from here; then the DSL is not needed.",
+)
+@click.option(
+    "--compile-to",
+    "into",
+    metavar="FOLDER",
+    help="Only compile the traced kernel, into this folder. Needs no GPU.",
+)
 @options.json_option()
-def trace(as_json: bool, seed: int, backend: str, output: str, **given: Any) -> None:
+def trace(
+    as_json: bool,
+    seed: int,
+    backend: str,
+    output: str | None,
+    folder: str | None,
+    into: str | None,
+    **given: Any,
+) -> None:
     """Trace our Hopper kernel and hold its timeline against the simulator's.
 
     A picture shows about two K/V blocks of one CTA, the kernel above, the simulator below and
@@ -80,6 +103,11 @@ def trace(as_json: bool, seed: int, backend: str, output: str, **given: Any) -> 
     phase are printed beside simulated ones. A traced kernel is slower than the kernel, and its
     stamps pin the source's order: see docs/validation/h200.md.
     """
+    if into is not None:
+        _compile(options.Request.of({**given, "machine": "h200"}, DEFAULTS), Path(into))
+        return
+    if output is None:
+        raise BadInput("say where to write the timeline: -o timeline.png")
     target = check_target(output, ENDINGS)
     request = options.Request.of({**given, "machine": "h200"}, DEFAULTS)
     if request.settings.machine:
@@ -90,7 +118,7 @@ def trace(as_json: bool, seed: int, backend: str, output: str, **given: Any) -> 
     if backend == "emulator":
         _emulator(given, seed, target, as_json)
         return
-    found = _stored(request) if backend == "stored" else _on_gpu(request, seed)
+    found = _stored(request) if backend == "stored" else _on_gpu(request, seed, folder)
     with refusals():
         held = timelines(found)
     shown = write(held.measured, held.simulated, target, LABELS)
@@ -151,20 +179,22 @@ def _stored(request: options.Request) -> Measured:
     )
 
 
-def _on_gpu(request: options.Request, seed: int) -> Measured:
-    """Run the traced kernel on the GPU of this machine."""
-    missing = gpu.missing()
+def _on_gpu(request: options.Request, seed: int, folder: str | None) -> Measured:
+    """Run the traced kernel, compiled here or taken from a folder, on the GPU of this machine."""
+    missing = gpu.missing(compiler=folder is None)
     if missing is not None:
         raise BadInput(f"{missing}; --backend stored shows what was measured on an H200")
-    if gpu.architecture() != "sm_90a":
+    if gpu.architecture() != ARCHITECTURE:
         raise BadInput(
-            f"this GPU runs {gpu.architecture()} code, and only the Hopper kernel (sm_90a) writes "
-            "a trace; --backend stored shows what was measured on an H200"
+            f"this GPU runs {gpu.architecture()} code, and only the Hopper kernel ({ARCHITECTURE}) "
+            "writes a trace; --backend stored shows what was measured on an H200"
         )
     point = point_of(request)
     with refusals():
-        cfg = config_for(point.problem, trace=True, **point.changes)
-        ptx = compile_ptx(cfg, point.problem.head_dim, point.problem.dim_v)
+        kernel = kernels.kernel_of(traced(point), ARCHITECTURE)
+        ptx = kernel.ptx if folder is None else kernels.read(Path(folder), kernel)
+    cfg = kernel.design
+    assert isinstance(cfg, Config)
     device = gpu.gpu()
     try:
         stamps, _ = record(
@@ -174,6 +204,18 @@ def _on_gpu(request: options.Request, seed: int) -> Measured:
         raise BadInput(str(error)) from None
     about = {**device.about(), "date": time.strftime("%Y-%m-%d"), "seed": seed}
     return Measured.of(point, stamps, about)
+
+
+def _compile(request: options.Request, folder: Path) -> None:
+    """Compile the traced kernel into a folder."""
+    with refusals():
+        kernels.write(folder, [traced(point_of(request))], ARCHITECTURE)
+    say(f"1 kernel in {folder}")
+
+
+def traced(point: Point) -> Point:
+    """The same with a kernel that writes stamps."""
+    return replace(point, changes={**point.changes, "trace": True})
 
 
 def point_of(request: options.Request) -> Point:

@@ -27,6 +27,7 @@ from fa4kernel.hopper.stamps import stamp
 from fa4kernel.hopper.tensor_core import Products, wait
 
 INFINITY = float("inf")
+STEP = 8  # numbers of a thread in one k-step of P V: 16 columns of 2 rows
 
 
 @dataclass(frozen=True)
@@ -204,9 +205,15 @@ def softmax(
 
 
 def keep(me: Place, scores: Any) -> None:
-    """P, rounded to 16 bits, into the registers from which wgmma reads it."""
-    flat = cute.make_tensor(me.probabilities.iterator, cute.make_layout(cute.size(scores)))
-    flat.store(cute.coalesce(scores).load().to(element_type(me.cfg)))
+    """P, rounded to 16 bits, into the registers from which wgmma reads it.
+
+    One k-step of P V after the other: a length that is no power of two is rounded number by number,
+    and ptxas then starts a new group of products for every k-step.
+    """
+    for start in range(0, cute.size(scores), STEP):
+        part = cute.make_tensor(scores.iterator + start, cute.make_layout(STEP))
+        kept = cute.make_tensor(me.probabilities.iterator + start, cute.make_layout(STEP))
+        kept.store(part.load().to(element_type(me.cfg)))
 
 
 @cute.jit

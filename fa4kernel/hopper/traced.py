@@ -154,7 +154,7 @@ def _places(rows: Stamps) -> dict[int, Place]:
     """The tile and the block of each turn, as a consumer's stamps tell."""
     return {
         turn: (tile, len(turns) - 1 - number)
-        for tile, turns in enumerate(_tiles(rows))
+        for tile, turns in enumerate(tiles_of(rows))
         for number, turn in enumerate(turns)
     }
 
@@ -217,7 +217,7 @@ def _load_events(rows: Stamps) -> list[tuple[int, str, int]]:
     )
 
 
-def _tiles(rows: Stamps) -> list[list[int]]:
+def tiles_of(rows: Stamps) -> list[list[int]]:
     """The turns of each work tile: its last block is the one whose O is stored."""
     tiles: list[list[int]] = [[]]
     for turn in np.flatnonzero(rows[:, STAMPS.index("begin")]):

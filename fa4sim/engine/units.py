@@ -27,26 +27,43 @@ class Unit:
 
 
 class Pressure:
-    """Whether the SM's tensor pipe runs just now: everybody else's arithmetic takes longer then."""
+    """Whether the SM's tensor pipe runs just now: everybody else's arithmetic takes longer then.
 
-    __slots__ = ("running",)
+    ``stolen`` counts, for each sub-partition, tensor cycles that arithmetic has taken away and that
+    the pipe has not made up for yet.
+    """
+
+    __slots__ = ("running", "stolen")
 
     def __init__(self) -> None:
         self.running = False
+        self.stolen = [0, 0, 0, 0]
+
+    def make_up(self) -> int:
+        """Cycles by which the pipe is late on the sub-partition that took most; then none is."""
+        late = max(self.stolen)
+        if late:
+            self.stolen = [0, 0, 0, 0]
+        return late
 
 
 class Group:
-    """A group of independent instructions of one warp: issue slots, and cycles on each unit.
+    """A group of instructions of one warp: issue slots, and cycles on each unit.
 
-    ``factor`` is how much longer the units take beside a running tensor pipe, ``issue_factor`` how
-    many issue slots each instruction takes then.
+    Beside a running tensor pipe the units take ``factor`` times as long, the group has
+    ``pressed_issue`` issue slots, a warp that has nobody beside it takes at least ``lone`` cycles,
+    and the pipe loses ``steals`` cycles, or ``steals_shared`` more if two warps' instructions mix.
     """
 
-    __slots__ = ("alu", "fma", "issue", "mufu", "pressed", "pressed_issue")
+    __slots__ = (
+        *("alu", "fma", "issue", "lone", "mufu", "pressed", "pressed_issue", "steals"),
+        "steals_shared",
+    )
 
     def __init__(
         self, issue: int, mufu: int = 0, fma: int = 0, alu: int = 0, *, factor: float = 1.0,
-        issue_factor: float = 1.0,
+        pressed_issue: float | None = None, lone: float = 0.0, steals: float = 0.0,
+        steals_shared: float = 0.0,
     ) -> None:  # fmt: skip
         self.issue = issue
         self.mufu = mufu
@@ -54,7 +71,10 @@ class Group:
         self.alu = alu
         #: (mufu, fma, alu) while the tensor pipe runs.
         self.pressed = (round(mufu * factor), round(fma * factor), round(alu * factor))
-        self.pressed_issue = round(issue * issue_factor)
+        self.pressed_issue = issue if pressed_issue is None else round(pressed_issue)
+        self.lone = round(lone)
+        self.steals = round(steals)
+        self.steals_shared = round(steals_shared)
 
     def __repr__(self) -> str:
         return f"Group(issue={self.issue}, mufu={self.mufu}, fma={self.fma}, alu={self.alu})"
@@ -81,15 +101,24 @@ class SubPartition:
 
     def run(self, now: int, group: Group) -> int:
         """Hand one group of independent instructions to the units; returns when all are done."""
-        if self.pressure.running:
+        free = self.issue_free
+        pressure = self.pressure
+        if pressure.running:
             issue = group.pressed_issue
             mufu, fma, alu = group.pressed
+            if group.steals:
+                pressure.stolen[self.index] += group.steals
+            if group.steals_shared and free > now:
+                pressure.stolen[self.index] += group.steals_shared
+            lone = now + group.lone
         else:
             issue = group.issue
             mufu, fma, alu = group.mufu, group.fma, group.alu
-        free = self.issue_free
+            lone = now
         self.issue_free = end = (free if free > now else now) + issue
         self.issue_busy += issue
+        if lone > end:
+            end = lone
         if mufu:
             free = self.mufu_free
             self.mufu_free = free = (free if free > now else now) + mufu

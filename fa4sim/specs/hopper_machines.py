@@ -1,9 +1,9 @@
 """The Hopper machines the simulator knows, as tables of (value, origin).
 
-Nothing here is fitted. An H200's constants were measured on one or are published; an H100 has the
-same SMs, so it takes them over but for its clock and its memories. What only one of the two methods
-of measuring tells (how much of a wgmma's latency lies before its first multiply) is assumed inside
-a range.
+Two constants are fitted (`fa4kernel.bench.fit`, docs/decisions/0020-beside-wgmma.md); the others of
+an H200 were measured on one or are published. An H100 has the same SMs, so it takes them over but
+for its clock and its memories. What only one of the two methods of measuring tells (how much of a
+wgmma's latency lies before its first multiply) is assumed inside a range.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from collections.abc import Mapping
 
 from fa4sim.specs.constants import Constant, build, from_h200
 from fa4sim.specs.measured import h200_origin, h200_value
-from fa4sim.specs.origin import Origin, assumed, measured, published
+from fa4sim.specs.origin import Origin, assumed, fitted, measured, published
 
 PTX = "PTX ISA manual"
 GUIDE = "CUDA programming guide"
 WHITE_PAPER = "NVIDIA H100 Tensor Core GPU architecture, white paper"
 NOT_HERE = published(f"{PTX}: Hopper has no tensor memory, no CTA pairs and no launch control")
+
+#: The two fitted constants; all else is published, measured or assumed.
+MUFU_PORT, BURST_BYTES = 5.0, 8192
+FITTED = "six points of docs/validation/h200.md, named there"
 
 #: Of a wgmma's latency beyond its multiplies: what lies before the first one, operands in SMEM.
 START_CYCLES = 30
@@ -69,15 +73,28 @@ _H200: Mapping[str, Constant] = {
     "mask_cycles_per_element": from_h200("mask_apply_cycles_per_element", whole=False),
     "max_operands_per_instruction": Constant(2, published(f"{PTX}: three inputs from sm_100")),
     "beside_mma_factor": Constant(
-        16.0 / 12.0,
-        _by_hand("two warpgroups of MUFU.EX2 beside m64n128k16 without pause: 16.0 to 12.0 lanes"),
+        h200_value("mufu_2_warps_beside_wgmma_cycles_per_warp")
+        / h200_value("mufu_2_warps_alone_cycles_per_warp"),
+        h200_origin("mufu_2_warps_beside_wgmma_cycles_per_warp"),
     ),
-    "beside_mma_issue_factor": Constant(
-        2299 / 585,
-        _by_hand(
-            "beside m64n128k16 without pause the 585 instructions of a softmax step of 128 columns "
-            "take 2299 cycles (1446 alone); FMNMX alone 4.2 cycles each, dependent FFMA 4.2 to 4.5"
-        ),
+    "beside_mma_issue_factor": from_h200("fmnmx_2_warps_beside_wgmma_cycles_per_warp", whole=False),
+    "beside_mma_mufu_issue_factor": Constant(MUFU_PORT, fitted(FITTED, 1, 6.6)),
+    "beside_mma_add_issue_factor": from_h200(
+        "fadd_2_warps_beside_wgmma_cycles_per_warp", whole=False
+    ),
+    "beside_mma_lone_add_issue_factor": from_h200(
+        "fadd_1_warps_beside_wgmma_cycles_per_warp", whole=False
+    ),
+    "beside_mma_fma_issue_factor": from_h200(
+        "ffma_2_warps_beside_wgmma_cycles_per_warp", whole=False
+    ),
+    "beside_mma_lone_fma_issue_factor": from_h200(
+        "ffma_1_warps_beside_wgmma_cycles_per_warp", whole=False
+    ),
+    "fma_steals_mma_cycles": Constant(
+        h200_value("ffma_2_warps_beside_wgmma_cycles_per_warp")
+        * (1 - h200_value("wgmma_n128_beside_ffma_2_warps_flop_per_cycle") / 4096),
+        h200_origin("wgmma_n128_beside_ffma_2_warps_flop_per_cycle"),
     ),
     "dependent_issue_cycles": from_h200("ffma_latency_cycles"),
     "mufu_latency_cycles": from_h200("mufu_ex2_latency_cycles"),
@@ -135,7 +152,7 @@ _H200: Mapping[str, Constant] = {
         h200_origin("tma_l2_all_sms_peak_bytes_per_cycle"),
     ),
     "hbm_bytes_per_second": from_h200("tma_hbm_all_sms_peak_bytes_per_second"),
-    "share_burst_bytes": Constant(65536, assumed("as on a B200", 16384, 131072)),
+    "share_burst_bytes": Constant(BURST_BYTES, fitted(FITTED, 0, 131072)),
     "share_burst_in_step_bytes": Constant(20480, assumed("as on a B200", 0, 32768)),
     "global_atomic_cycles": from_h200("atomic_add_global_latency_cycles"),
     # -- CTA life ------------------------------------------------------------------------------

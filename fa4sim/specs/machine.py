@@ -157,8 +157,20 @@ class Machine:
     wgmma_queue_steps: int = 0
     """K-steps of one warpgroup that may wait for the tensor cores; the next one's issue stands."""
     beside_mma_issue_factor: float = 1.0
-    """How many issue slots an instruction takes while the SM's tensor pipe runs: accumulators in
-    registers leave the others that part of the register file's ports."""
+    """How many issue slots an instruction of the ALU takes while the SM's tensor pipe runs:
+    accumulators in registers leave the others a part of the register file's ports."""
+    beside_mma_mufu_issue_factor: float = 1.0
+    """The same for one of MUFU, mixed with others."""
+    beside_mma_add_issue_factor: float = 1.0
+    """The same for a floating-point addition that waits for the one before."""
+    beside_mma_lone_add_issue_factor: float = 1.0
+    """The same with a single warp on the sub-partition."""
+    beside_mma_fma_issue_factor: float = 1.0
+    """The same for independent multiplications, fused with an addition or not."""
+    beside_mma_lone_fma_issue_factor: float = 1.0
+    """The same with a single warp on the sub-partition."""
+    fma_steals_mma_cycles: float = 0.0
+    """Tensor time that each independent multiplication takes away meanwhile."""
     shuffle_cycles: int = 0
     """Latency of a warp shuffle."""
 
@@ -246,7 +258,7 @@ def _constant(name: str, value: object, counted: bool) -> int | float:
     if name == "compute_capability":
         return int(one_of(name, value, (90, 100, 103)))
     number = whole(name, value) if counted else finite(name, value)
-    if name in ("beside_mma_factor", "beside_mma_issue_factor") and number < 1:
+    if name.startswith("beside_mma") and number < 1:
         raise ValueError(f"{name}={number} must be 1 (no influence) or more")
     if name in _RATES and number <= 0:
         raise ValueError(f"{name}={number} must be positive")
@@ -276,8 +288,15 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "hbm_fetch_bytes": (32, 4096),
     "launch_seconds": (0, 10),
     "dependent_launch_seconds": (0, 10),
-    "beside_mma_factor": (1, 1000),
-    "beside_mma_issue_factor": (1, 1000),
+    **dict.fromkeys(
+        (
+            *("beside_mma_factor", "beside_mma_issue_factor", "beside_mma_mufu_issue_factor"),
+            *("beside_mma_add_issue_factor", "beside_mma_lone_add_issue_factor"),
+            *("beside_mma_fma_issue_factor", "beside_mma_lone_fma_issue_factor"),
+        ),
+        (1, 1000),
+    ),
+    "fma_steals_mma_cycles": (0, 1000),
 }
 
 #: Sizes, which may be as large as they like.

@@ -25,6 +25,14 @@ QUICKRUN = "ademeure/QuickRunCUDA, Blackwell catalogue of April 2026"
 CUDNN_1178 = "cudnn-frontend pull request 1178 (micro-benchmark on sm_100a)"
 
 
+#: What wgmma's accumulators in registers do to other instructions.
+BESIDE_WGMMA = (
+    "beside_mma_issue_factor", "beside_mma_mufu_issue_factor", "beside_mma_add_issue_factor",
+    "beside_mma_lone_add_issue_factor", "beside_mma_fma_issue_factor",
+    "beside_mma_lone_fma_issue_factor",
+)  # fmt: skip
+IN_TMEM = published(f"{PTX}: accumulators are in TMEM, not in the register file")
+
 _B200: Mapping[str, Constant] = {
     "compute_capability": Constant(100, published(f"{PTX}: sm_100a")),
     "sms": Constant(148, published(PAPER)),
@@ -193,9 +201,8 @@ _B200: Mapping[str, Constant] = {
     # -- what only Hopper's kernel meets -------------------------------------------------------
     "shuffle_cycles": from_h200("shfl_latency_cycles"),
     "wgmma_queue_steps": Constant(0, published(f"{PTX}: no wgmma on sm_100a")),
-    "beside_mma_issue_factor": Constant(
-        1.0, published(f"{PTX}: accumulators are in TMEM, not in the register file")
-    ),
+    **dict.fromkeys(BESIDE_WGMMA, Constant(1.0, IN_TMEM)),
+    "fma_steals_mma_cycles": Constant(0.0, IN_TMEM),
 }
 
 

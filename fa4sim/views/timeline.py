@@ -52,7 +52,7 @@ ARROW_SHARE = 0.03
 
 @dataclass(frozen=True)
 class Lane:
-    """One row: a warp of a role, or one Q stage of the tensor pipe."""
+    """One row: a warp of a role, or the tensor pipe's products of a Q stage or consumer."""
 
     label: str
     role: str
@@ -211,7 +211,8 @@ def find_lanes(part: Scope, warps: str) -> list[Lane]:
         if role == "tensor":
             stages = sorted({*mine["stage"].tolist()} - {NONE})
             if len(stages) > 1:
-                lanes += [Lane(f"tensor, Q stage {s}", role, NONE, s) for s in stages]
+                whose = "consumer" if "consumer0" in found else "Q stage"
+                lanes += [Lane(f"tensor, {whose} {s}", role, NONE, s) for s in stages]
             else:
                 lanes.append(Lane("tensor", role, NONE))
         elif len(numbers) == 1:

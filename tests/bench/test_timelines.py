@@ -131,7 +131,7 @@ def test_the_section_of_the_page(held, tmp_path):
     ping = timelines(stored_traces()["d128 full 4096 b8 h16, no ping-pong"])
     text = section([held, ping], FULL.about)
     assert f"| consumer: softmax | {FULL.means['softmax']:,.0f} / " in text
-    assert "113\n  cycles" in text and "rescales O in d128 full 4096 b8 h16 (" in text
+    assert "113\n  cycles" in text and "By more than 100 cycles: " in text
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
     draw(held, tmp_path / "t.png")
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
@@ -186,7 +186,7 @@ def test_what_cannot_be_shown_is_refused(arguments, message, tmp_path):
 
 
 def test_without_a_gpu_the_command_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("fa4kernel.gpu.missing", lambda: "there is no CUDA driver")
+    monkeypatch.setattr("fa4kernel.gpu.missing", lambda compiler=True: "there is no CUDA driver")
     done = trace("--backend", "gpu", "-o", str(tmp_path / "t.png"))
     assert done.exit_code == 2 and "--backend stored shows" in done.output
 
@@ -195,7 +195,7 @@ def test_on_a_gpu_the_traced_kernel_is_run_and_compared(tmp_path, monkeypatch):
     """With the emulator in the GPU's place, which takes the same launch."""
     pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[kernel]'")
     device = SimpleNamespace(sms=2, about=lambda: {"device": "a stand-in"})
-    monkeypatch.setattr("fa4kernel.gpu.missing", lambda: None)
+    monkeypatch.setattr("fa4kernel.gpu.missing", lambda compiler=True: None)
     monkeypatch.setattr("fa4kernel.gpu.architecture", lambda: "sm_90a")
     monkeypatch.setattr("fa4kernel.gpu.gpu", lambda: device)
     monkeypatch.setattr(
@@ -208,6 +208,15 @@ def test_on_a_gpu_the_traced_kernel_is_run_and_compared(tmp_path, monkeypatch):
     assert facts["device"] == "a stand-in" and facts["point"] == "d128 full 256 b1 h1"
     assert len(facts["phases"]) == 14 and facts["untraced_block_cycles"] is None
     assert all(phase["measured"] > 0 for phase in facts["phases"])
+    folder = tmp_path / "kernels"
+    kept = ("--kernels", str(folder), "--json", "-o", str(tmp_path / "k.pftrace"))
+    done = trace("--backend", "gpu", *sizes, *kept)
+    assert done.exit_code == 2 and "has no kernel for Config" in done.output
+    assert trace("--compile-to", str(folder), *sizes).exit_code == 0
+    monkeypatch.setattr("fa4kernel.kernels.Kernel.ptx", property(lambda self: pytest.fail()))
+    done = trace("--backend", "gpu", *sizes, *kept)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["point"] == facts["point"]
     done = trace("--backend", "gpu", *sizes, "--seqlen-k", "512", "-o", str(tmp_path / "u.svg"))
     assert done.exit_code == 2 and "as many keys as queries" in done.output
     monkeypatch.setattr("fa4kernel.gpu.architecture", lambda: "sm_100a")

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa4sim.engine.core import Core
-from fa4sim.engine.units import Pressure, Unit
+from fa4sim.engine.units import Group, Pressure, SubPartition, Unit
 from fa4sim.engine.wgmma import Product, WgmmaPipe
 from fa4sim.specs import H200
+from fa4sim.specs.measured import h200_value
 from tests.engine.warps import Warp, at
 
 ISSUE, DEPTH = H200.mma_issue_cycles, H200.wgmma_queue_steps
@@ -86,14 +87,36 @@ def test_a_product_starts_with_the_fourth_warp():
     assert log[0] == ("begin", 0, 0, 300 + START)
 
 
-def test_two_warpgroups_that_issue_together_share_step_by_step():
+# Warpgroups that issue 8 k-steps each at the same moment: when each is done, on an H200.
+TOGETHER = {
+    n: [h200_value(f"wgmma_n128_{n}_warpgroups_together_{i + 1}_done_cycles") for i in range(n)]
+    for n in (2, 3)
+}
+
+
+@pytest.mark.parametrize("groups", TOGETHER)
+def test_warpgroups_that_issue_together_drift_apart_as_on_an_h200(groups):
     core, log = Core(), []
-    tensor = pipe(core)
-    for group in (0, 1):
+    tensor = pipe(core, groups)
+    for group in range(groups):
         issue(tensor, product(core, log, group))
     core.run()
-    ends = {group: time for group, _, time in finishes(log)}
-    assert ends == {0: START + 15 * 64, 1: START + 16 * 64}
+    ends = [time + COMMIT for _, _, time in finishes(log)]
+    assert ends == pytest.approx(TOGETHER[groups], rel=0.2)
+    assert ends[-1] == START + COMMIT + groups * 512  # no cycle is lost
+
+
+def test_dense_multiplications_take_tensor_time_away():
+    core, log = Core(), []
+    pressure = Pressure()
+    tensor = WgmmaPipe(core, 0, 0, 1, Unit("smem"), pressure, ISSUE, DEPTH, COMMIT)
+    core.env.process(tensor.run())
+    smsp = SubPartition(2, pressure)
+    issue(tensor, product(core, log))
+    at(core, START + 100, lambda: smsp.run(core.now, Group(32, fma=32, steals=32)))
+    at(core, START + 900, lambda: smsp.run(core.now, Group(32, fma=32, steals=32)))  # idle by then
+    core.run()
+    assert finishes(log) == [(0, 0, START + 512 + 32)]
 
 
 def test_what_is_issued_behind_all_of_anothers_steps_follows_them():

@@ -77,8 +77,9 @@ class ConsumerRole(Finishing):
         if not self.design.overlap:
             yield from self.wait_products(0, "S")
         yield from self.wait_full("V", self.ring - 1)
-        yield from self.pv(self.ring - 1)
-        if not self.design.o_waited_early:
+        early = self.design.o_waited_early
+        yield from self.pv(self.ring - 1, among=early and not self.design.overlap)
+        if not early:
             yield from self.as_written()
         elif self.design.overlap:
             yield from self.as_compiled()

@@ -15,7 +15,6 @@ and a select per score. Nothing here is a measured step time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from fa4sim.engine.units import Group
 from fa4sim.specs import HopperDesign, Machine, Problem
@@ -24,6 +23,8 @@ from fa4sim.specs import HopperDesign, Machine, Problem
 GROUP = 8
 #: Of maxima, masks, multiplies and conversions.
 CHUNK = 32
+#: One of so many exponentials stands among the multiply-adds that scale the scores.
+EARLY = 8
 LANES = 32
 #: Depth of one k-step of 16-bit operands, and its bytes per row.
 DEPTH, DEPTH_BYTES = 16, 32
@@ -87,61 +88,73 @@ def pv_costs(problem: Problem, design: HopperDesign, machine: Machine) -> Produc
     )
 
 
+class _Groups:
+    """Groups of instructions with what they cost alone and beside the tensor cores."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def of(
+        self, mufu: int = 0, add: int = 0, fma: int = 0, alu: float = 0, convert: int = 0
+    ) -> Group:
+        """So many instructions of each kind; ``add`` are additions one after the other."""
+        m = self.machine
+        by_alu = alu + convert
+        ports = mufu * m.beside_mma_mufu_issue_factor if add or fma or by_alu else mufu
+        ports += by_alu * m.beside_mma_issue_factor
+        lone = ports + add * m.beside_mma_lone_add_issue_factor
+        lone += fma * m.beside_mma_lone_fma_issue_factor
+        ports += add * m.beside_mma_add_issue_factor + fma * m.beside_mma_fma_issue_factor
+        stolen = fma * m.fma_steals_mma_cycles
+        dense = not (add or by_alu)
+        return Group(
+            round(mufu + add + fma + by_alu),
+            mufu=round(mufu * m.mufu_cycles_per_warp),
+            fma=round((add + fma) * m.fma_cycles_per_warp),
+            alu=round(alu * m.alu_cycles_per_warp + convert * m.convert_cycles_per_warp),
+            factor=m.beside_mma_factor,
+            pressed_issue=ports,
+            lone=lone,
+            steals=stolen if dense else 0,
+            steals_shared=0 if dense else stolen,
+        )
+
+
 def row_costs(problem: Problem, design: HopperDesign, machine: Machine) -> RowCosts:
     """Costs of the softmax, of rescaling and of the output; see the module for the counts."""
-    group = partial(
-        Group, factor=machine.beside_mma_factor, issue_factor=machine.beside_mma_issue_factor
-    )
-    alu, fma, mufu = (
-        machine.alu_cycles_per_warp, machine.fma_cycles_per_warp, machine.mufu_cycles_per_warp,
-    )  # fmt: skip
+    group = _Groups(machine).of
     scores, outputs = design.tile_n // 2, design.head_dim_v_padded // 2
     dependent, shuffle = machine.dependent_issue_cycles, machine.shuffle_cycles
     over_lanes = 2 * (shuffle + dependent)
 
     def mixed(n: int, multiplies: int) -> Group:
-        return group(
-            2 * n + n // 2 + multiplies,
-            mufu=round(n * mufu),
-            fma=round((n + multiplies) * fma),
-            alu=round(n / 2 * machine.convert_cycles_per_warp),
-        )
+        return group(mufu=n - n // EARLY, add=n, fma=multiplies, convert=n // 2)
 
     store = LANES // 2 * design.head_dim_v_padded * problem.out_bytes
     return RowCosts(
         # A comparison and a select per score.
-        mask=tuple(group(2 * n, alu=round(2 * n * alu)) for n in _parts(scores)),
-        maximum=tuple(group(n, alu=round(n * alu)) for n in _parts(scores)),
-        # Two rows: two shuffles and maxima each, the old maximum, -infinity, difference, scale,
-        # the factor 2^x.
-        reduce=group(22, mufu=round(2 * mufu), fma=round(6 * fma), alu=round(12 * alu)),
-        reduce_latency=over_lanes + 5 * dependent + machine.mufu_latency_cycles,
-        exponentiate=tuple(
-            group(3 * n, mufu=round(n * mufu), fma=round(2 * n * fma))
-            for n in _parts(scores, GROUP)
-        ),
-        # The compiler's order: all scores are scaled; then exponentials, additions, conversions and
-        # the multiplies of O come mixed (in a tile's first step there is no O yet).
-        scale=tuple(group(n, fma=round(n * fma)) for n in _parts(scores)),
-        exponentiate_scaled=tuple(
-            group(2 * n, mufu=round(n * mufu), fma=round(n * fma)) for n in _parts(scores, GROUP)
-        ),
+        mask=tuple(group(alu=2 * n) for n in _parts(scores)),
+        maximum=tuple(group(alu=n) for n in _parts(scores)),
+        # Two rows: two shuffles and maxima each, -infinity, difference, scale, the factor 2^x: 22
+        # instructions, one after the other, so that what counts is their latency.
+        reduce=Group(22),
+        reduce_latency=over_lanes + 3 * dependent,
+        exponentiate=tuple(group(mufu=n, add=n, fma=n) for n in _parts(scores, GROUP)),
+        # The compiler's order: all scores are scaled, and an eighth of the exponentials stands
+        # among that; the others, additions, conversions and the multiplies of O come mixed (in a
+        # tile's first step there is no O yet).
+        scale=tuple(group(mufu=n // EARLY, fma=n) for n in _parts(scores)),
+        exponentiate_scaled=tuple(group(mufu=n - n // EARLY, add=n) for n in _parts(scores, GROUP)),
         mixed=tuple(mixed(n, outputs * n // scores) for n in _parts(scores, GROUP)),
         mixed_first=tuple(mixed(n, 0) for n in _parts(scores, GROUP)),
         exp2_latency=machine.mufu_latency_cycles + 2 * dependent,
-        rescale=tuple(group(n, fma=round(n * fma)) for n in _parts(outputs)),
-        convert=tuple(
-            group(n // 2, alu=round(n / 2 * machine.convert_cycles_per_warp))
-            for n in _parts(scores)
-        ),
+        rescale=tuple(group(fma=n) for n in _parts(outputs)),
+        convert=tuple(group(convert=n // 2) for n in _parts(scores)),
         # Slots, phases and descriptors, in uniform registers, which wgmma leaves alone.
         overhead=Group(33),
         sum_latency=over_lanes + machine.mufu_latency_cycles + 2 * dependent,
         lse_latency=machine.mufu_latency_cycles + 6 * dependent,
-        round_output=tuple(
-            group(n // 2, alu=round(n / 2 * machine.convert_cycles_per_warp))
-            for n in _parts(outputs)
-        ),
+        round_output=tuple(group(convert=n // 2) for n in _parts(outputs)),
         store_cycles=max(1, -(-store // machine.smem_bytes_per_cycle)),
         store_issue=max(1, store // (LANES * 16)),
     )

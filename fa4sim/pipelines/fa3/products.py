@@ -31,16 +31,19 @@ class Multiplying(Loading):
         costs = self.cluster.qk_costs
         yield from self.issue_product("QK", ring, ahead, costs, self.begin_qk, self.finish_qk)
 
-    def pv(self, ring: int) -> Steps:
-        """Start O += P V for the step in hand."""
+    def pv(self, ring: int, among: bool = False) -> Steps:
+        """Start O += P V for the step in hand; ``among`` other instructions, which go on."""
         costs = self.cluster.pv_costs
-        yield from self.issue_product("PV", ring, 0, costs, self.begin_pv, self.finish_pv)
+        yield from self.issue_product("PV", ring, 0, costs, self.begin_pv, self.finish_pv, among)
 
     def issue_product(
         self, op: str, ring: int, ahead: int, costs: ProductCosts,
-        begin: Callable[[Product], None], finish: Callable[[Product], None],
+        begin: Callable[[Product], None], finish: Callable[[Product], None], among: bool = False,
     ) -> Steps:  # fmt: skip
-        """Issue the k-steps of a product; beyond the queue's depth that stands."""
+        """Issue the k-steps of a product; beyond the queue's depth that stands.
+
+        With ``among`` the compiler puts all k-steps but the first between later instructions.
+        """
         tensor = self.cluster.tensor
         if op == "QK" and self.lane == 0:
             self.home.record_busy()
@@ -54,7 +57,7 @@ class Multiplying(Loading):
         )  # fmt: skip
         self.products += 1
         self.block -= ahead
-        cycles = costs.steps * self.machine.mma_issue_cycles
+        cycles = (1 if among else costs.steps) * self.machine.mma_issue_cycles
         yield from self.spend(f"issue {op}", "issue", cycles, self.number)
         event = tensor.room(self.number)
         if event is not None:

@@ -101,7 +101,7 @@ def simulate_cluster(
         cluster, core.trace, cycles, core.events, core.hazards,
         totals_of(cluster, cycles), steady.proofs,
     )  # fmt: skip
-    if len(steady.proofs) == 1 and steady.proofs[0].times > 0:
+    if len(fetched) == 1 and len(steady.proofs) == 1 and steady.proofs[0].times > 0:
         detail.per_period = _per_period(cluster, steady.proofs[0])
     return detail
 
