@@ -1,6 +1,6 @@
 """The Hopper machines the simulator knows, as tables of (value, origin).
 
-Two constants are fitted (`fa4kernel.bench.fit`, docs/decisions/0020-beside-wgmma.md); the others of
+Two constants are fitted (`fa4kernel.bench.fit`, docs/decisions/0021-beside-wgmma.md); the others of
 an H200 were measured on one or are published. An H100 has the same SMs, so it takes them over but
 for its clock and its memories. What only one of the two methods of measuring tells (how much of a
 wgmma's latency lies before its first multiply) is assumed inside a range.

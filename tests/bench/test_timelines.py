@@ -111,7 +111,7 @@ def test_phases_of_both_roles_are_compared(held):
     assert names[:4] == ["K free", "K asked", "V free", "V asked"] and names[4:] == [*STAMPS[:10]]
     softmax = next(each for each in held.phases if each.name == "softmax")
     assert softmax.measured == FULL.means["softmax"]
-    assert softmax.simulated == pytest.approx(softmax.measured, rel=0.2)
+    assert 0.7 * softmax.measured < softmax.simulated < 1.05 * softmax.measured  # stamps cost time
     loads = load_durations(FULL.stamps)
     assert loads["K free"].mean() > loads["K asked"].mean()
     assert rows_of(held)[-3][:3] == ("consumer", "all of a block", f"{held.block('measured'):,.0f}")
