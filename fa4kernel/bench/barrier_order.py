@@ -55,7 +55,7 @@ class Checked(NamedTuple):
     violated: list[tuple[Edge, int]]
 
     @property
-    def count(self) -> int:
+    def pairs(self) -> int:
         """All pairs."""
         return sum(self.edges.values())
 

@@ -72,9 +72,10 @@ class Case:
         if not self.whole:
             return found
         rng = np.random.default_rng(SEED)
-        q, k = np.zeros(found.q.shape, np.float32), rng.choice([-1.0, 1.0], found.k.shape)
-        columns = rng.permuted(np.broadcast_to(np.arange(q.shape[-1]), q.shape), axis=-1)
-        chosen = columns[..., :NONZERO]
+        q: NDArray[np.float32] = np.zeros(found.q.shape, np.float32)
+        k = rng.choice([-1.0, 1.0], found.k.shape)
+        columns = np.broadcast_to(np.arange(found.q.shape[-1]), found.q.shape)
+        chosen = rng.permuted(columns, axis=-1)[..., :NONZERO]
         np.put_along_axis(q, chosen, rng.choice([-1.0, 1.0], chosen.shape).astype("f4"), axis=-1)
         dtype = self.problem.dtype
         return replace(found, q=to_bits16(q, dtype), k=to_bits16(k.astype("f4"), dtype))

@@ -68,7 +68,7 @@ def order_section(traces: Sequence[Measured]) -> str:
         (
             point,
             *(str(each.edges.get(name, "–")) for name in names),
-            str(each.count),
+            str(each.pairs),
             str(len(each.violated)),
         )
         for point, each in checked.items()
@@ -76,7 +76,7 @@ def order_section(traces: Sequence[Measured]) -> str:
     edges, violated = (
         sum(values)
         for values in zip(
-            *((each.count, len(each.violated)) for each in checked.values()), strict=True
+            *((each.pairs, len(each.violated)) for each in checked.values()), strict=True
         )
     )
     return f"""

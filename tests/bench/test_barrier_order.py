@@ -22,7 +22,7 @@ FULL = TRACES["d128 full 4096 b8 h16"]
 def test_an_h200_violates_no_barrier(name):
     found = check(TRACES[name].cfg, TRACES[name].stamps)
     assert found.violated == []
-    assert found.count > 600 and {"load_K_full", "load_V_empty"} <= set(found.edges)
+    assert found.pairs > 600 and {"load_K_full", "load_V_empty"} <= set(found.edges)
 
 
 def test_every_phase_within_the_stamps_is_checked():
