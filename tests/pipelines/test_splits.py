@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fa4sim import B200, Design, Fault, Problem, Run, simulate
-from fa4sim.numerics import attention_float64, round_to
+from fa4sim.numerics import attention_blockwise, attention_float64, round_to
 from fa4sim.pipelines.call import simulate_call
 from fa4sim.pipelines.combine import CombineShape, simulate_combine
 from fa4sim.pipelines.fa4.gpu import make_plan
@@ -270,6 +270,29 @@ def test_lengths_that_differ_are_cut_by_their_lengths() -> None:
     report = simulate(problem, design).report
     assert [kernel.name for kernel in report.kernels] == ["prepare", "attention", "combine"]
     assert report.kernels[0].cycles < 3000
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "e4m3"])
+def test_each_sequence_has_the_bits_of_its_own_number_of_splits(dtype: str) -> None:
+    problem = Problem(
+        heads=8, kv_heads=2, seqlens_q=(300, 1, 5), seqlens_k=(100, 500, 1300), num_splits=7,
+        causal=True, dtype=dtype,
+    )  # fmt: skip
+    run, (q, k, v), _ = run_of(problem)
+    splits = make_plan(problem, run.design, B200).splits
+    assert len(set(splits)) == 3 and run.outputs is not None
+    for b, own in enumerate(splits):
+        rows, keys = problem.lengths(b)
+        out, lse = attention_blockwise(
+            q[b : b + 1, :rows], k[b : b + 1, :keys], v[b : b + 1, :keys], num_splits=own,
+            causal=True, dtype=dtype, pack_gqa=run.design.pack_gqa, q_stage=run.design.q_stages,
+            threshold=run.design.rescale_threshold, max_offset=run.design.max_offset,
+            emulation_freq=run.design.exp2_period, emulation_res=run.design.exp2_emulated,
+            emulation_start=run.design.exp2_first_fragment,
+            split_pv=run.design.p_first_columns / run.design.tile_n,
+        )  # fmt: skip
+        assert np.array_equal(run.outputs.out[b, :rows], out[0])
+        assert np.array_equal(run.outputs.lse[b, :, :rows], lse[0])
 
 
 def test_partial_results_go_to_hbm_only_if_l2_is_too_small() -> None:
