@@ -305,6 +305,20 @@ def test_partial_results_go_to_hbm_only_if_l2_is_too_small() -> None:
     assert moved[1] - moved[0] >= 2 * partial * 0.99
 
 
+def test_a_sequence_without_keys_loses_its_sink_though_it_has_one_split() -> None:
+    problem = Problem(
+        heads=4, kv_heads=1, seqlens_q=(1, 300, 5), seqlens_k=(1, 0, 1300), num_splits=5, sink=True
+    )
+    plan = make_plan(problem, Design.for_problem(problem, B200), B200)
+    assert plan.splits == (1, 1, 5)
+    firsts = [tile for tile in plan.tiles if tile.split == 0]
+    assert all(bool(tile.blocks) == (tile.batch != 1) for tile in firsts)
+    run, _, _ = run_of(problem)
+    assert run.outputs is not None
+    assert np.isneginf(run.outputs.lse[1]).all() and not run.outputs.out[1].any()
+    assert np.isfinite(run.outputs.lse[0, :, 0]).all()
+
+
 def test_empty_splits_take_a_moment_and_no_memory() -> None:
     problem = Problem(**DECODE, num_splits=20)
     plan = make_plan(problem, Design.for_problem(problem, B200), B200)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from fa4sim.numerics.masks import NO_MASK, BlockStep, block_steps
+from fa4sim.numerics.masks import NO_MASK, BlockStep, block_range, block_steps
 from fa4sim.specs import AnyDesign, Problem
 
 
@@ -125,13 +125,17 @@ def work_tile(
     problem: Problem, design: AnyDesign, index: int, m_block: int, head: int, batch: int,
     split: int = 0, splits: int = 1,
 ) -> WorkTile:  # fmt: skip
-    """The work tile at grid coordinates ``(m_block, head, batch)``, or one split of it."""
+    """The work tile at grid coordinates ``(m_block, head, batch)``, or one split of it.
+
+    A kernel for splits skips a tile that sees no block even where a sequence has one split.
+    """
     seqlen_q, seqlen_k = problem.lengths(batch)
     masked = problem.causal or problem.is_local
     tile_rows = design.work_rows * design.cta_group
     steps = _steps(  # without a mask of rows every tile of a sequence has the same
         m_block if masked else 0, tile_rows, design.tile_n, seqlen_q, seqlen_k,
         problem.causal, problem.window, problem.group if design.pack_gqa else 1, split, splits,
+        skips_empty=design.num_splits > 1,
     )  # fmt: skip
     rows = min(tile_rows, packed_rows(problem, design, batch) - m_block * tile_rows)
     return WorkTile(index, m_block, head, batch, steps, split, splits, rows)
@@ -149,10 +153,11 @@ def _steps(
     ratio: int,
     split: int,
     splits: int,
+    skips_empty: bool,
 ) -> tuple[BlockStep, ...]:
-    return tuple(
-        block_steps(m_block, rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio, split, splits)
-    )
+    where = (m_block, rows, tile_n, seqlen_q, seqlen_k, causal, window, ratio, split, splits)
+    first, end = block_range(*where)
+    return () if skips_empty and first >= end else tuple(block_steps(*where))
 
 
 def useful_rows(design: AnyDesign, tiles: Sequence[WorkTile]) -> float:
