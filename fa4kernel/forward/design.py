@@ -14,12 +14,13 @@ REGISTERS = ("registers_softmax", "registers_correction", "registers_other")
 def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     """The design with which our kernel runs `problem`, then `changes`.
 
-    As :meth:`fa4sim.specs.Design.for_problem`, but for four things. A batch of variable length
+    As :meth:`fa4sim.specs.Design.for_problem`, but for five things. A batch of variable length
     always gets one CTA for a tile. A CTA that has one tile does not guard the memory that O
     shares with Q against the next tile's Q. Of FP8, head dims are padded to multiples of 32, which
     its MMAs take at a time. Keys of unequal head dims are not split. And registers are dealt out so
-    that none is spilled: of FP8 to the softmax of small head dims with a mask; where threads copy
-    K and V, to the correction of head dims above 80.
+    that none is spilled: of FP8 to the softmax of small head dims with a mask, and of a pair with
+    packed heads to the correction; where threads copy K and V, to the correction of head dims
+    above 80.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -36,7 +37,8 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     if problem.dtype in FP8:
         own |= _fp8(problem, changes)
     how = Design.for_problem(problem, machine, **{**own, **changes})
-    if how.kv_load == "cp_async" and how.head_dim_padded > 80:
+    packed_pair = problem.dtype in FP8 and how.pack_gqa and how.cta_group == 2
+    if packed_pair or (how.kv_load == "cp_async" and how.head_dim_padded > 80):
         own["registers_correction"] = 80
     return Design.for_problem(problem, machine, **{**own, **changes})
 

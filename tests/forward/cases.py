@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from tests.forward.case import Case as Case
 from tests.forward.case import case as _case
+from tests.forward.cases_fp8 import FP8
 from tests.forward.cases_paged import PAGED
+from tests.forward.cases_split import SPLIT
 
 _ONE = {"cta_group": 1}
 _D192 = {"head_dim": 192, "head_dim_v": 128}
@@ -157,86 +159,6 @@ OPTIONS = (
           design={"cta_group": 1, "epilogue": "correction"}, **_D192),
     _case("one-q-tile-of-many-T", 384, 300, heads=1, sms=1,
           design={"cta_group": 1, "q_stages": 1, "kv_stages": 4}),
-)  # fmt: skip
-
-_E4M3 = {"dtype": "e4m3", "descale": True}
-_E5M2 = {"dtype": "e5m2", "descale": True}
-FP8 = (
-    _case("pair", 512, 384, **_E4M3),
-    _case("pair-WTR", 1024, 1300, heads=2, sms=2, rising=True, **_E4M3),
-    _case("pair-e5m2", 713, 333, heads=2, **_E5M2),
-    _case("pair-d192-WT", 600, 1024, heads=3, sms=2, **_D192, **_E4M3),
-    _case("single-WTR", 512, 768, heads=2, sms=1, rising=True, design=_ONE, **_E4M3),
-    _case("single-d192-WT", 512, 600, heads=2, sms=1, design=_ONE, **_D192, **_E5M2),
-    _case("d64-WT", 512, 1664, head_dim=64, heads=2, sms=1, **_E4M3),
-    _case("d64-e5m2-causal", 400, 333, head_dim=64, causal=True, **_E5M2),
-    _case("d64-window", 400, 500, head_dim=64, window=(99, 40), heads=2, **_E4M3),
-    _case("d96-T", 300, 450, head_dim=96, heads=2, sms=1, **_E4M3),
-    _case("d80", 300, 300, head_dim=80, **_E4M3),
-    _case("d48-causal", 300, 300, head_dim=48, causal=True, **_E5M2),
-    _case("d32", 300, 600, head_dim=32, **_E4M3),
-    _case("d16", 300, 300, head_dim=16, heads=2, **_E4M3),
-    _case("causal-WR", 1024, 1024, causal=True, heads=2, rising=True, **_E4M3),
-    _case("causal-e5m2", 500, 333, causal=True, **_E5M2),
-    _case("causal-no-key-in-sight", 500, 100, causal=True, **_E4M3),
-    _case("causal-d192", 400, 400, causal=True, **_D192, **_E4M3),
-    _case("window-both", 500, 600, window=(130, 70), **_E4M3),
-    _case("one-tile", 100, 700, heads=2, **_E4M3),
-    _case("one-row-one-key", 1, 1, **_E5M2),
-    _case("packed-8-causal", 40, 300, heads=16, kv_heads=2, causal=True, **_E4M3),
-    _case("packed-2-pair", 300, 300, heads=4, kv_heads=2, batch=2, **_E4M3),
-    _case("odd-3", 200, 300, heads=6, kv_heads=2, batch=2, **_E4M3),
-    _case("varlen", (300, 17, 140), (300, 250, 0), heads=4, kv_heads=2, **_E4M3),
-    _case("varlen-d64-causal", (150, 60), (300, 60), head_dim=64, causal=True, **_E5M2),
-    _case("sink-causal", 300, 200, sink=True, causal=True, heads=2, **_E4M3),
-    _case("sink-one-tile", 100, 300, sink=True, heads=3, **_E5M2),
-    _case("large-scores-R", 512, 640, softmax_scale=3.0, dtype="e4m3", rising=True),
-    _case("without-factors", 300, 300, dtype="e4m3", heads=2),
-    _case("without-factors-e5m2-causal", 300, 300, dtype="e5m2", causal=True),
-    _case("threshold-as-high-as-can-be-R", 512, 640, rising=True, design={
-        "cta_group": 1, "rescale_threshold": 0.75}, **_E4M3),
-    _case("p-in-one-part", 512, 640, design={"cta_group": 1, "p_first_columns": 128}, **_E4M3),
-    _case("p-quarter-first", 512, 640, design={"p_first_columns": 32}, **_E5M2),
-    _case("stored-by-correction-T", 600, 300, sms=1,
-          design={"cta_group": 1, "epilogue": "correction"}, **_E4M3),
-)  # fmt: skip
-
-_DECODE = {"heads": 16, "kv_heads": 2}
-SPLIT = (
-    _case("decode", 1, 900, num_splits=4, **_DECODE),
-    _case("decode-causal", 4, 700, num_splits=3, causal=True, batch=2, **_DECODE),
-    _case("decode-by-heuristic", 1, 1500, num_splits=0, batch=2, **_DECODE),
-    _case("decode-fp16-unpacked", 1, 700, num_splits=3, dtype="fp16", heads=4, kv_heads=2,
-          design={"pack_gqa": False}),
-    _case("decode-odd-3", 2, 700, num_splits=3, heads=6, kv_heads=2, causal=True),
-    _case("prefill-R", 300, 1000, num_splits=3, heads=2, rising=True),
-    _case("prefill-batch", 600, 500, num_splits=2, heads=2, batch=2),
-    _case("causal-R", 400, 600, num_splits=4, heads=2, causal=True, rising=True),
-    _case("causal-uneven-shares", 700, 700, num_splits=3, causal=True),
-    _case("d64", 300, 1000, num_splits=3, head_dim=64),
-    _case("d96-causal", 300, 400, num_splits=2, head_dim=96, causal=True),
-    _case("d72", 300, 300, num_splits=2, head_dim=72),
-    _case("d16", 300, 300, num_splits=2, head_dim=16),
-    _case("window-both", 400, 700, num_splits=3, window=(200, 30)),
-    _case("window-left-shares-of-no-mask", 300, 1500, num_splits=3, window=(1000, None), heads=2),
-    _case("more-splits-than-blocks", 100, 200, num_splits=8),
-    _case("most-splits", 130, 300, num_splits=256, head_dim=64),
-    _case("one-row-one-key", 1, 1, num_splits=2),
-    _case("causal-no-key-in-sight", 500, 100, num_splits=3, causal=True),
-    _case("varlen", (300, 17, 140, 0), (900, 250, 0, 50), num_splits=3, heads=2),
-    _case("varlen-causal", (100, 300), (900, 300), num_splits=4, causal=True),
-    _case("varlen-decode", (1, 1, 3), (700, 1, 300), num_splits=4, causal=True, **_DECODE),
-    _case("varlen-d64-fp16-window", (200, 50), (300, 500), num_splits=2, head_dim=64, dtype="fp16",
-          window=(100, 10)),
-    _case("sink", 300, 500, num_splits=4, sink=True, heads=2, kv_heads=1),
-    _case("sink-causal-no-key-in-sight", 300, 100, num_splits=3, sink=True, causal=True, heads=2),
-    _case("sink-varlen", (100, 200), (0, 300), num_splits=2, sink=True, heads=2),
-    _case("fp8-decode", 1, 700, num_splits=3, **_DECODE, **_E4M3),
-    _case("fp8-causal", 300, 500, num_splits=2, causal=True, heads=2, **_E5M2),
-    _case("fp8-d64-sink-R", 200, 600, num_splits=3, head_dim=64, sink=True, rising=True, heads=2,
-          **_E4M3),
-    _case("stored-by-correction", 300, 500, num_splits=2, design={"epilogue": "correction"}),
-    _case("one-cta-after-another", 300, 400, num_splits=2, heads=2, sms=1),
 )  # fmt: skip
 
 GROUPS = {

@@ -52,6 +52,9 @@ def test_small_head_dims_of_fp8_have_registers_enough_for_a_mask():
     assert design_for(problem, B200).registers_softmax == 176
     assert design_for(replace(problem, causal=False), B200).registers_softmax == 168
     assert design_for(problem, B200, registers_softmax=152).registers_softmax == 152
+    pair = Problem(heads=4, kv_heads=2, seqlen_q=512, dtype="e4m3")
+    assert design_for(pair, B200).registers_correction == 80
+    assert design_for(replace(pair, kv_heads=4), B200).registers_correction == 72
 
 
 def test_probabilities_that_would_saturate_are_refused():
