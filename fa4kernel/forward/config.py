@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 
+from fa4kernel.forward.config_checks import SCHEDULERS as SCHEDULERS
+from fa4kernel.forward.config_checks import check
 from fa4sim.specs import FP8, Design, Problem
 
 TILE = 128  # rows of a Q tile and keys of a K/V block: lanes of tensor memory
@@ -23,8 +25,6 @@ WARPS = 16
 
 # Barriers and the like, rounded up so that what follows begins at a multiple of 1,024; statistics.
 SMALL_BYTES = 1024 + 2 * 2 * TILE * 4
-
-SCHEDULERS = ("single_tile", "static_persistent", "lpt", "single_tile_varlen")
 
 
 @dataclass(frozen=True)
@@ -82,47 +82,7 @@ class Config:
     max_offset: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("dtype", self.dtype, ("bf16", "fp16", *FP8)),
-            ("scheduler", self.scheduler, SCHEDULERS),
-            ("q_load", self.q_load, ("tma", "cp_async")),
-            ("kv_load", self.kv_load, ("tma", "cp_async")),
-            ("epilogue", self.epilogue, ("tma", "correction")),
-            ("q_stages", self.q_stages, (1, 2)),
-            ("cta_group", self.cta_group, (1, 2)),
-        ):
-            if value not in allowed:
-                words = ", ".join(str(each) for each in allowed)
-                raise ValueError(f"{name}={value!r}: the forward kernel knows {words}")
-        for name in ("head_dim", "head_dim_v"):
-            value = getattr(self, name)
-            if value % self.k_step or not self.k_step <= value <= 192:
-                raise ValueError(
-                    f"{name}={value}: must be a multiple of {self.k_step} from {self.k_step} to "
-                    f"192, as {self.dtype} is multiplied {self.k_step} columns at a time"
-                )
-        if self.descale and not self.is_fp8:
-            raise ValueError(
-                f"descale=True with dtype={self.dtype!r}: only FP8 is descaled ({', '.join(FP8)})"
-            )
-        if self.split and self.scheduler == "static_persistent":
-            raise ValueError(
-                "split=True with scheduler='static_persistent': a CTA that shares keys has one "
-                "tile; use single_tile, lpt or single_tile_varlen"
-            )
-        if self.kv_load == "cp_async" and (self.cta_group == 2 or not self.paged):
-            without = "with cta_group=2" if self.paged else "without pages"
-            raise ValueError(
-                f"kv_load='cp_async' {without}: threads copy K and V of one CTA, from pages; use "
-                "kv_load='tma'"
-            )
-        by_tma = [name for name in ("q_load", "epilogue") if getattr(self, name) == "tma"]
-        if self.pack_gqa and TILE % self.group and by_tma:
-            raise ValueError(
-                f"{by_tma[0]}='tma' with pack_gqa=True and group={self.group}: a packed tile of "
-                f"{TILE} rows is a box for TMA only if the group divides {TILE}; use "
-                "q_load='cp_async' and epilogue='correction', or pack_gqa=False"
-            )
+        check(self, TILE)
 
     @classmethod
     def of(

@@ -18,6 +18,7 @@ MOST_SHARED_BYTES = 232448
         ({"dtype": "fp8"}, "dtype='fp8': the forward kernel knows bf16, fp16, e4m3, e5m2"),
         ({"dtype": "e4m3", "head_dim": 80}, "head_dim=80: must be a multiple of 32"),
         ({"split": True}, "split=True with scheduler='static_persistent'"),
+        ({"split": True, "cta_group": 2}, "split=True with cta_group=2"),
         ({"descale": True}, "descale=True with dtype='bf16': only FP8 is descaled (e4m3, e5m2)"),
         ({"scheduler": "dynamic"}, "scheduler='dynamic'"),
         ({"epilogue": "none"}, "epilogue='none'"),
