@@ -18,9 +18,9 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     always gets one CTA for a tile. A CTA that has one tile does not guard the memory that O
     shares with Q against the next tile's Q. Of FP8, head dims are padded to multiples of 32, which
     its MMAs take at a time. Keys of unequal head dims are not split. And registers are dealt out so
-    that none is spilled: of FP8 to the softmax of small head dims with a mask, and of a pair with
-    packed heads to the correction; where threads copy K and V, to the correction of head dims
-    above 80.
+    that none is spilled: of FP8 to the softmax of small head dims with a mask or of keys that
+    threads copy, and of a pair with packed heads to the correction; where threads copy K and V, to
+    the correction of head dims above 80.
 
     Raises:
         ValueError: a field that no design has, or a value that does not fit.
@@ -60,8 +60,9 @@ def _fp8(problem: Problem, changes: dict[str, Any]) -> dict[str, Any]:
         "head_dim_padded": -(-problem.head_dim // FP8_STEP) * FP8_STEP,
         "head_dim_v_padded": -(-problem.dim_v // FP8_STEP) * FP8_STEP,
     }
-    masked, pages = problem.causal or problem.is_local, problem.page_size not in (None, TILE)
+    masked = problem.causal or problem.is_local
+    by_threads = problem.page_size not in (None, TILE) or changes.get("kv_load") == "cp_async"
     given = any(name.startswith("registers") for name in changes)
-    if not masked or problem.head_dim >= 96 or pages or given:
+    if not (masked or by_threads) or problem.head_dim >= 96 or given:
         return padded
     return padded | dict(zip(REGISTERS, (176, 80, 80), strict=True))

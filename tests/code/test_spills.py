@@ -14,7 +14,8 @@ from tests.forward.launching import kernel_of
 NAMES = (
     "page-16-WTR", "page-1-decode-T", "page-1-window-R", "page-8-varlen", "page-32-causal-WTR",
     "page-32-odd-3", "page-64-odd-7-one-row-T", "page-64-d96", "page-8-shared-prefix-d64",
-    "page-16-d192-uneven-ring-WT", "odd-5-WT", "odd-7-one-row-T", "stored-by-correction-T",
+    "page-16-d192-uneven-ring-WT", "page-1-decode-fp8", "page-32-fp8-d64-causal-odd-3",
+    "page-16-split-causal-R", "odd-5-WT", "odd-7-one-row-T", "stored-by-correction-T",
 )  # fmt: skip
 
 

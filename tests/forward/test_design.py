@@ -91,6 +91,17 @@ def test_splits_are_as_many_as_the_published_kernel_makes():
     assert published.num_splits == 74 and published.scheduler == "single_tile"
 
 
+@pytest.mark.parametrize("mask", [{}, {"causal": True}])
+def test_fp8_that_threads_copy_gets_registers_enough_for_softmax(mask):
+    for size in (16, 128):
+        problem = Problem(
+            seqlen_q=512, seqlens_k=(700,), page_size=size, head_dim=64, dtype="e4m3", **mask
+        )
+        design = design_for(problem, B200, kv_load="cp_async")
+        own = design.registers_softmax, design.registers_correction, design.registers_other
+        assert own == (176, 80, 80)
+
+
 def test_changes_win():
     design = design_for(Problem(seqlen_q=2048), B200, cta_group=1, scheduler="single_tile")
     assert (design.cta_group, design.scheduler) == (1, "single_tile")
