@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fa4sim.engine.errors import Deadlock
+from fa4sim.pipelines.call import Kernel
 from fa4sim.report import Report
 from fa4sim.simulate import simulate
 from fa4sim.specs.setup import Setup
@@ -43,8 +44,12 @@ class Row:
             return cls(point.settings, "refused", point.reason)
         report = None
         if outcome.report is not None:
-            given = {**outcome.report, "evidence": tuple(outcome.report["evidence"])}
-            report = Report(**given, waits=())
+            given = dict(outcome.report)
+            evidence, kernels = given.pop("evidence"), given.pop("kernels")
+            report = Report(
+                **given, waits=(), evidence=tuple(evidence),
+                kernels=tuple(Kernel(**kernel) for kernel in kernels),
+            )  # fmt: skip
         return cls(point.settings, outcome.status, outcome.reason, report)
 
     def facts(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +63,16 @@ def test_a_stopped_sweep_goes_on_and_ends_as_if_it_had_not_been(tmp_path, ending
     if ending != "json":  # which also says how long simulating took
         assert output.read_bytes() == whole.read_bytes()
     assert sorted(tmp_path.iterdir()) == [output, whole]
+
+
+def test_a_report_comes_back_whole(tmp_path):
+    grid = Grid({"num_splits": (1, 4)}, {"seqlen_q": 1, "seqlen_k": 2048})
+    _, lines = stopped_after(2, grid, tmp_path / "rows.csv")
+    kept = sweep(grid, output=tmp_path / "rows.csv", jobs=1)
+    fresh = sweep(grid, jobs=1)
+    assert len(lines) == 3 and [len(row.report.kernels) for row in kept] == [1, 2]
+    for old, new in zip(kept, fresh, strict=True):
+        assert replace(old.report, wall_s=0.0) == replace(new.report, wall_s=0.0)
 
 
 def test_a_line_that_was_cut_off_is_run_again(tmp_path, simulated):
