@@ -78,7 +78,7 @@ def test_one_machine_by_name(fa4sim):
     outcome = fa4sim("machines", "B300")
     assert outcome.code == 0
     assert "mufu_cycles_per_warp" in outcome.out and "published" in outcome.out
-    assert "B200 (" not in outcome.out
+    assert "B200 (--machine" not in outcome.out and "B300 (--machine" in outcome.out
 
 
 def test_an_unknown_machine_is_refused(fa4sim):
