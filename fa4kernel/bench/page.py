@@ -100,12 +100,12 @@ def _how(empty_ms: float) -> str:
 - The simulator gets the problem, the design and the clock. Its constants are published or measured
   by [microbenchmarks](../benchmarks_h200.md), but for two that were fitted on six of these points
   ([decision 21](../decisions/0021-beside-wgmma.md), `python -m fa4kernel.bench.fit`):
-  {", ".join(f"`{name}`" for name in CONSTANTS)}. The six are marked below and count in no verdict.
+  {", ".join(f"`{name}`" for name in CONSTANTS)}. The six are marked below and count in neither error.
 - The simulator's time has that of starting a kernel in it: {empty_ms * 1e3:.1f} µs, measured as
   what an empty one of the same size takes between the same two events.
 - Points with 80 and with 96 keys were measured later the same day than the others, without these
   beside them, after a fault of our kernel was found by their misses (tiles whose length is no power
-  of two were rounded number by number). Four other points measured again then took between 0 and
+  of two were rounded number by number). Six other points measured again then took 2.1 % fewer to
   1.3 % more cycles.
 
 To measure again, where there is a GPU: `fa4kernel bench --points all -o measured.json`.

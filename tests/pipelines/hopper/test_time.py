@@ -156,3 +156,14 @@ def test_the_pictures_say_what_lies_where() -> None:
     assert {"sQ[0], 16 KiB", "sK[1], 32 KiB", "sO[1], in sQ"} <= written
     written = {text.get_text() for text in timeline(trace).findobj(Text)}
     assert "consumer1, warp 8" in written
+
+
+def test_a_period_is_told_of_single_tiles_only() -> None:
+    # Of several tiles whole ones may be skipped, too, and then a period of steps is not all of it.
+    problem, design = design_of("full")
+    one, three = (
+        simulate_cluster(problem, design, H200, tiles_of(problem, design, n), Surroundings())
+        for n in (1, 3)
+    )
+    assert three.per_period is None
+    assert (one.per_period is not None) == (len(one.proofs) == 1 and one.proofs[0].times > 0)
