@@ -100,7 +100,7 @@ def _how(empty_ms: float) -> str:
 - The simulator gets the problem, the design and the clock. Its constants are published or measured
   by [microbenchmarks](../benchmarks_h200.md), but for two that were fitted on six of these points
   ([decision 21](../decisions/0021-beside-wgmma.md), `python -m fa4kernel.bench.fit`):
-  {", ".join(f"`{name}`" for name in CONSTANTS)}. The six are marked below and count in neither error.
+  {", ".join(f"`{name}`" for name in CONSTANTS)}. The six are marked below and count in no error.
 - The simulator's time has that of starting a kernel in it: {empty_ms * 1e3:.1f} µs, measured as
   what an empty one of the same size takes between the same two events.
 - Points with 80 and with 96 keys were measured later the same day than the others, without these
