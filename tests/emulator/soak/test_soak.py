@@ -91,7 +91,7 @@ def test_there_are_as_many_orders_as_wanted_and_all_differ(
 def test_subjects_of_the_command_exist() -> None:
     pytest.importorskip("fa4kernel.examples", reason="needs the CuTe DSL")
     assert len(all_of("tests.emulator.soak.examples")) == 4
-    assert len(all_of("tests.emulator.soak.ours")) == 10
+    assert len(all_of("tests.emulator.soak.ours")) == 13
     assert len(all_of("tests.emulator.soak.official")) >= 12
 
 
