@@ -97,12 +97,13 @@ class Ear:
         """What a load warp copies row by row."""
         original, warp = agent.copy, self.warps[agent.key]
 
-        def copy(tensor: str, slot: int, tile: WorkTile, piece: Any, last: bool) -> Any:
+        def copy(tensor: str, tile: WorkTile, piece: Any, last: bool) -> Any:
+            slot = agent.ring % agent.design.kv_stages
             label = self.kv_label(self.cluster.tiles[agent.tile], agent.block)
             self.record.did(warp, f"load {tensor}", f"sKV[{slot}]", label, self.core.now)
             rows = piece.rows * agent.costs.row_groups
             self.record.amounts["bytes loaded"] += rows * agent.costs.row_bytes[tensor]
-            yield from original(tensor, slot, tile, piece, last)
+            yield from original(tensor, tile, piece, last)
 
         agent.copy = copy
 
