@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fa4sim.validation import markdown
 from fa4sim.views import Picture
 
 
@@ -21,5 +22,4 @@ class Section:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table; all columns but the first stand on the right."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in (head, rule, *rows))
+    return markdown.table(head, [[str(cell) for cell in row] for row in rows], head[:1])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fa4kernel.bench.barrier_order import check
+from fa4kernel.bench.markdown import table
 from fa4kernel.bench.outputs import CASES, Difference, digest, hold
 from fa4kernel.bench.stored_traces import Measured
 from fa4kernel.emulator.emulate import ARITHMETIC
@@ -51,7 +52,7 @@ The same PTX and the same numbers on the {about["device"]} (driver {about["drive
 the tensor cores do. What it models only as well as the manual promises is 2^x, 1/x and log2 x of
 the special-function unit ([the emulator](../emulator.md)); with whole scores every 2^x is exact.
 
-{_table(head, rows)}
+{table(head, rows)}
 - With whole scores O is {"**the same bit for bit**" if equal else "NOT the same"} in
   {sum(each.elements for each in exact):,} elements of {len(exact)} cases.
 - Of the others' {elements:,} elements {differing:,} differ ({differing / elements:.2%}), by one
@@ -88,9 +89,4 @@ each role's operations, which the emulator and the simulator are held to as well
 measured stamps, two CTAs with up to two tiles each, {edges:,} such pairs were checked,
 {violated} were in the wrong order.
 
-{_table(("traced kernel", *names, "pairs", "violated"), rows)}"""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+{table(("traced kernel", *names, "pairs", "violated"), rows)}"""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fa4kernel.bench.fit import CONSTANTS, POINTS
+from fa4kernel.bench.markdown import table
 from fa4kernel.bench.measure import BASELINES, PAUSE_S, ROUNDS, RUNS
 from fa4kernel.bench.points import VARIANTS, standard
 from fa4kernel.bench.predict import Compared
@@ -36,7 +37,7 @@ def page(
         "beside others; and the simulator's prediction of it.\n\n"
         "Written by `fa4kernel bench --write` from the "
         f"stored measurement; {said}. Don't edit it; run the command.\n",
-        _table(
+        table(
             ("", ""),
             [
                 ("device", f"{about['device']}, {about['architecture']}"),
@@ -139,7 +140,7 @@ def _verdicts(compared: Sequence[Compared]) -> str:
             _met(right == len(signs)),
         ),
     ]  # fmt: skip
-    return "\n## What was wanted\n\n" + _table(("what", "wanted", "found", ""), rows)
+    return "\n## What was wanted\n\n" + table(("what", "wanted", "found", ""), rows)
 
 
 def _speed(compared: Sequence[Compared]) -> str:
@@ -163,7 +164,7 @@ def _speed(compared: Sequence[Compared]) -> str:
         "point", "ours (TFLOP/s)", "cuDNN", "FlashAttention-2", "FlashAttention-4",
         "ours by the best", "clock (GHz)", "error against FlashAttention-2",
     )  # fmt: skip
-    return "\n## Our kernel beside others\n\n" + _table(head, rows)
+    return "\n## Our kernel beside others\n\n" + table(head, rows)
 
 
 def _signs(compared: Sequence[Compared]) -> Iterable[tuple[Compared, float, float, bool]]:
@@ -194,7 +195,7 @@ def _variants(compared: Sequence[Compared]) -> str:
         "\n## What changes of the kernel do\n\nMore or fewer cycles than the kernel as it chooses "
         "itself, measured and simulated; effects of less than 2 % are left out. The variants, as "
         f"fields of `fa4kernel.hopper.Config`: {names}.\n\n"
-        + _table(("variant", "measured", "simulated", ""), rows)
+        + table(("variant", "measured", "simulated", ""), rows)
     )
 
 
@@ -211,7 +212,7 @@ def _all(compared: Sequence[Compared]) -> str:
         "\n## Every point\n\n![Simulated against measured time, both on logarithmic scales: points "
         "on the diagonal are right](h200.png)\n\nThe simulator's cycles at the measured clock. "
         f"Misses are errors of more than {WORST:.0%}.\n\n"
-        + _table(("point", "measured (ms)", "simulated (ms)", "error"), rows)
+        + table(("point", "measured (ms)", "simulated (ms)", "error"), rows)
     )
 
 
@@ -236,8 +237,3 @@ def draw(compared: Sequence[Compared], target: Path) -> None:
 
 def _met(ok: bool) -> str:
     return "met" if ok else "**missed**"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"

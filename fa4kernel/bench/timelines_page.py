@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fa4kernel.bench.markdown import table
 from fa4kernel.bench.timelines import WORDS, Phase, Timelines
 
 PICTURE = "docs/validation/h200_timeline.png"
@@ -41,7 +42,7 @@ the shares, over the first tile of one CTA. Simulated is one work tile of the sa
 source's order (`o_waited_early=False`). {about["device"]}, {about["date"]}, numbers
 {about["numbers"]}.
 
-{_table(head, rows)}
+{table(head, rows)}
 How to read it, and what not to read from it:
 
 - A traced kernel is not the kernel. A stamp is some twenty instructions, and time for them is in
@@ -89,8 +90,3 @@ def _cell(phase: Phase) -> str:
 
 def _untraced(found: Timelines) -> str:
     return "–" if found.untraced is None else f"{found.untraced:,.0f}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"

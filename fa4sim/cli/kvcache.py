@@ -148,15 +148,7 @@ def words(model: CacheModel, workload: Workload, rows: list[PageRow], reserved: 
         f"{rows[0].requests:,} requests drawn ({_workload_words(workload)}): "
         f"{rows[0].sequences:,} sequences, {tokens:,.0f} distinct tokens per request",
     ]
-    body = [
-        [
-            str(row.page_size), f"{row.total_bytes / row.requests / 2**20:,.1f}",
-            f"{row.fragmentation:.2%}", f"{row.copied / max(1, row.distinct):.2%}",
-            f"{row.saved:.1%}", f"{row.table_bytes / 2**20:,.2f}", f"{row.users_alone:,}",
-            f"{row.users:,}",
-        ]
-        for row in rows
-    ]  # fmt: skip
+    body = [kvcache_page.cells(row, table_digits=2) for row in rows]
     columns = ["page size", "MiB a request", "empty", "copied", "sharing saves", "table MiB",
                "users alone", "users"]  # fmt: skip
     return "\n".join([

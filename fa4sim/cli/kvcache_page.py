@@ -17,6 +17,7 @@ from fa4sim.kvcache import (
     compare_page_sizes,
     users_without_pages,
 )
+from fa4sim.validation import markdown
 
 PAGE, PICTURE = Path("docs/inference.md"), Path("docs/kvcache.png")
 BEGIN, END = "<!-- fa4sim kvcache: begin -->", "<!-- fa4sim kvcache: end -->"
@@ -88,6 +89,16 @@ def section(
     return "\n\n".join(parts)
 
 
+def cells(row: PageRow, *, table_digits: int) -> list[str]:
+    """A row of the comparison in words: page size, memory, shares, page table, users."""
+    return [
+        str(row.page_size), f"{row.total_bytes / row.requests / 2**20:,.1f}",
+        f"{row.fragmentation:.2%}", f"{row.copied / max(1, row.distinct):.2%}",
+        f"{row.saved:.1%}", f"{row.table_bytes / 2**20:,.{table_digits}f}",
+        f"{row.users_alone:,}", f"{row.users:,}",
+    ]  # fmt: skip
+
+
 def _words(workload: Workload) -> str:
     words = [f"`--lengths {workload.own.text}`"]
     if workload.prefix:
@@ -100,14 +111,4 @@ def _words(workload: Workload) -> str:
 def _table(rows: Sequence[PageRow]) -> str:
     heads = ("page", "MiB per request", "empty slots", "copied tokens", "sharing saves",
              "page table, MiB", "users, nothing shared", "users")  # fmt: skip
-    lines = [
-        (
-            str(row.page_size), f"{row.total_bytes / row.requests / 2**20:,.1f}",
-            f"{row.fragmentation:.2%}", f"{row.copied / max(1, row.distinct):.2%}",
-            f"{row.saved:.1%}", f"{row.table_bytes / 2**20:,.1f}", f"{row.users_alone:,}",
-            f"{row.users:,}",
-        )
-        for row in rows
-    ]  # fmt: skip
-    rule = ["---:"] * len(heads)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *lines))
+    return markdown.table(heads, [cells(row, table_digits=1) for row in rows], ())

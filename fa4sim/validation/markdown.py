@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import fa4sim
+from fa4sim import files
 
 
 def write_whole(page: Path, text: str, root: Path | None = None) -> Path:
@@ -23,12 +23,7 @@ def write_whole(page: Path, text: str, root: Path | None = None) -> Path:
         )
     path = root / page
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    files.write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
     return path
 
 
