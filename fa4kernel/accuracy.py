@@ -4,7 +4,8 @@ The truth is attention in float64, of FP8 on the values as they are, quantised a
 may be asked of 16-bit inputs is told by another implementation on the same values: PyTorch's flash
 attention on the CPU. It has no FP8; of that, float64 attention tells whose P alone is rounded, 2^8
 times as large as weights below the row's maximum are, and whose output is rounded to bf16. The
-largest error of one element is a matter of luck, so it is taken over a few draws.
+largest error of one element is a matter of luck, as is the relative error of an output of a few
+rows, so both are the largest over a few draws.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def accuracy(
 
     Args:
         problem: what was computed.
-        draw: inputs by seed; other seeds are used to see PyTorch's largest errors.
+        draw: inputs by seed; other seeds are used to see how PyTorch's errors vary.
         seed: of the inputs that were used.
         out: (batch, seqlen_q, heads, head_dim_v); of variable length, rows beyond are ignored.
         lse: (batch, heads, seqlen_q).
@@ -144,8 +145,8 @@ def limits(problem: Problem, draw: Callable[[int], Inputs], seed: int) -> Errors
     other = _rounded_output if fp8 else _torch_output
     drawn = [draw(each).in_one_piece(problem) for each in range(seed, seed + 1 + _MORE_DRAWS)]
     found = [Errors.of(other(problem, each), truth(problem, each)[0]) for each in drawn]
-    largest = max(errors.largest for errors in found)
-    return Errors(RELATIVE * found[0].relative, LARGEST * largest)
+    relative = max(errors.relative for errors in found)
+    return Errors(RELATIVE * relative, LARGEST * max(errors.largest for errors in found))
 
 
 def lse_error(lse: Floats, exact: Floats) -> float:
