@@ -9,6 +9,7 @@ What works is drawn solid. What waits is drawn pale and hatched, in the colour o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,7 +89,8 @@ TENSORS: dict[str, Look] = {
 }
 
 #: Operations. GEMMs blue and vermillion, exponentials orange, TMEM traffic sky, other arithmetic
-#: yellow, what the correction does to O green, TMA purple, issuing and signalling grey.
+#: yellow, what the correction does to O green, TMA purple, issuing and signalling grey. A Hopper
+#: consumer, which does all of that itself, has the same colours; P on its way to PV is sky.
 OPS: dict[str, Look] = {
     "QK": Look(BLUE),
     "PV": Look(VERMILLION),
@@ -111,27 +113,41 @@ OPS: dict[str, Look] = {
     "final scale": Look(GREEN, "xx"),
     "write O": Look(GREEN, "//"),
     "store O": Look(PURPLE, "xx"),
+    # A Hopper consumer's, which has S, P and O in registers.
+    "scale S": Look(YELLOW, "--"),
+    "statistics": Look(YELLOW, "//"),
+    "convert P": Look(SKY, "||"),
+    "scale O": Look(GREEN, "xx"),
+    "round O": Look(GREEN, "--"),
+    "LSE": Look(GREEN, "oo"),
     # Of a traced Hopper kernel, whose stamps tell no more.
     "softmax": Look(ORANGE, ".."),
-    "round P, next block": Look(PURPLE, "||"),
+    "round P, next block": Look(SKY, "||"),
 }
 ISSUE = Look(GREY)
 
 #: Barriers (and units) that are waited for, in the colour of who is expected to arrive: the
-#: tensor pipe blue, softmax orange, correction green, TMA purple, the rest grey.
+#: tensor pipe blue, softmax and a Hopper consumer orange, correction green, TMA purple, the rest
+#: grey, the whole CTA and the scheduler black.
 WAITS: dict[str, Look] = {
     "S_full": Look(BLUE, "///", pale=True),
     "O_full": Look(BLUE, "xxx", pale=True),
     "load_KV_empty": Look(BLUE, "...", pale=True),
     "load_Q_empty": Look(BLUE, "ooo", pale=True),
+    "tensor": Look(BLUE, "---", pale=True),
     "P_full_O_rescaled": Look(ORANGE, "///", pale=True),
     "P_full_lastsplit": Look(ORANGE, "xxx", pale=True),
     "SoftmaxStats": Look(ORANGE, "...", pale=True),
+    "load_K_empty": Look(ORANGE, "ooo", pale=True),
+    "load_V_empty": Look(ORANGE, "---", pale=True),
+    "Scheduler": Look(ORANGE, "|||", pale=True),
     "softmax_stats_empty": Look(GREEN, "///", pale=True),
     "O_epi_full": Look(GREEN, "xxx", pale=True),
     "Epilogue": Look(GREEN, "...", pale=True),
     "load_KV_full": Look(PURPLE, "///", pale=True),
     "load_Q_full": Look(PURPLE, "xxx", pale=True),
+    "load_K_full": Look(PURPLE, "ooo", pale=True),
+    "load_V_full": Look(PURPLE, "---", pale=True),
     "tma_store": Look(PURPLE, "...", pale=True),
     "O_epi_empty": Look(GREY, "///", pale=True),
     "load_epi_full": Look(GREY, "xxx", pale=True),
@@ -140,7 +156,12 @@ WAITS: dict[str, Look] = {
     "tmem_dealloc": Look(BLACK, "xxx", pale=True),
     "clc_full": Look(BLACK, "...", pale=True),
     "clc_empty": Look(BLACK, "ooo", pale=True),
+    "work_info_full": Look(BLACK, "...", pale=True),  # what clc is, by another scheduler
+    "work_info_empty": Look(BLACK, "ooo", pale=True),
+    "Cta": Look(BLACK, "---", pale=True),
 }
+#: Barriers of which each warp or consumer has its own, and which share a name in a legend.
+_NUMBERED = re.compile(r"(SoftmaxStats)W\d+|(Scheduler|Epilogue)\d+")
 _SPARE_COLOURS = (SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILLION, PURPLE)
 _SPARE_HATCHES = ("//", "..", "xx", "oo", "--", "||")
 
@@ -183,10 +204,11 @@ def op_group(op: str) -> str:
 def wait_group(barrier: str) -> str:
     """What a barrier is called in a legend: SoftmaxStatsW0 to W7 are one entry.
 
-    >>> wait_group("SoftmaxStatsW5"), wait_group("S_full")
-    ('SoftmaxStats', 'S_full')
+    >>> wait_group("SoftmaxStatsW5"), wait_group("Scheduler1"), wait_group("S_full")
+    ('SoftmaxStats', 'Scheduler', 'S_full')
     """
-    return "SoftmaxStats" if barrier.startswith("SoftmaxStatsW") else barrier
+    found = _NUMBERED.fullmatch(barrier)
+    return (found[1] or found[2]) if found else barrier
 
 
 def subscript(number: int) -> str:

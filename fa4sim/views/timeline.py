@@ -46,6 +46,8 @@ ROLES = (
 UNITS = ("tma", "tensor", "tma_store", "cp_async")
 LANE = 0.36  # inches per lane
 SLIM = 0.27
+#: Barriers that bytes complete, where they are announced.
+LOADED = ("load_KV_full", "load_Q_full", "load_K_full", "load_V_full")
 #: Waits shorter than this part of the window get no arrow.
 ARROW_SHARE = 0.03
 
@@ -377,31 +379,32 @@ def legend_groups(*parts: Scope) -> list[tuple[str, list[Entry]]]:
     for part in parts:
         for op in part.rows("span").unique("op"):
             work.setdefault(op_group(op), Entry(op_group(op), look_of_op(op)))
-        arrive = part.trace.arrive
+        groups: dict[str, list[str]] = {}
         for on in part.rows("wait").unique("on"):
-            group = wait_group(on)
-            who = sorted(arrive.where(barrier=on).unique("by"), key=_order)
+            groups.setdefault(wait_group(on), []).append(on)
+        for group, barriers in groups.items():
+            arrive = part.trace.arrive.where(barrier=tuple(barriers))
+            who = sorted(arrive.unique("by"), key=_order)
             if group == "SoftmaxStats":
                 who = ["softmax0", "softmax1"]
             text = f"{group} ← {', '.join(_short(who))}" if who else group
-            bytes_too = (arrive.where(barrier=on)["tx_bytes"] > 0).any()
-            if on.startswith(("load_KV_full", "load_Q_full")) and bytes_too:
-                text = f"{group} ← load, then tma"
+            if group in LOADED and (arrive["tx_bytes"] > 0).any():
+                text += ", then tma"
             why.setdefault(group, Entry(text, look_of_wait(group)))
-    ops, barriers = list(OPS), list(WAITS)
+    ops, known = list(OPS), list(WAITS)
     by_op = sorted(work, key=lambda op: ops.index(op) if op in ops else len(ops))
-    by_barrier = sorted(why, key=lambda on: barriers.index(on) if on in barriers else len(WAITS))
+    by_barrier = sorted(why, key=lambda on: known.index(on) if on in known else len(known))
     return [
         ("Working on", [work[op] for op in by_op]),
         ("Waiting for (← who arrives)", [why[on] for on in by_barrier]),
     ]
 
 
-def _order(role: str) -> int:
+def _order(role: str) -> tuple[int, str]:
     """Softmax first, the others as their lanes."""
     if role.startswith("softmax"):
-        return -1
-    return ROLES.index(role) if role in ROLES else len(ROLES)
+        return -1, role
+    return ROLES.index(role) if role in ROLES else len(ROLES), role
 
 
 def _short(roles: Sequence[str]) -> list[str]:
