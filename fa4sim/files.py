@@ -46,12 +46,17 @@ def json_text(facts: Mapping[str, Any]) -> str:
 def write_whole(target: Path, write: Callable[[Path], object]) -> None:
     """Have ``write`` fill a file beside ``target``, then put it in its place.
 
-    ``target`` appears complete or not at all, also when the command is stopped half-way.
+    ``target`` appears complete or not at all, also when the command is stopped half-way. An
+    ``OSError`` names ``target``, not what is beside it.
     """
     beside = target.with_name(f".fa4sim-{os.getpid()}-{os.urandom(4).hex()}{target.suffix}")
     try:
         write(beside)
         beside.replace(target)
+    except OSError as error:
+        if error.filename not in (None, str(beside), beside):
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from error
     finally:
         beside.unlink(missing_ok=True)
 

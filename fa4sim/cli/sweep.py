@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -88,13 +89,14 @@ def sweep(
         what = "--dask" if cluster is not None else "a .parquet file"
         raise missing_extra(error, "sweep", what) from None
     except (KeyboardInterrupt, RuntimeError) as error:
-        if target is not None and journal_of(target).exists():
-            note(
-                f"What is finished is in {journal_of(target)}; the same command goes on from there."
-            )
+        _say_what_is_kept(target)
         if isinstance(error, KeyboardInterrupt) or error.__cause__ is not None:
             raise
         raise BadInput(str(error)) from None
+    except BadInput as error:
+        if isinstance(error.__context__, OSError):  # as a disk that is full
+            _say_what_is_kept(target)
+        raise
     facts = sweep_facts(grid, rows)
     if not as_json:
         setups = [point.setup for point in grid.points() if point.setup is not None]
@@ -110,6 +112,11 @@ def sweep(
         )
     if as_json:
         print_json(facts)
+
+
+def _say_what_is_kept(target: Path | None) -> None:
+    if target is not None and journal_of(target).exists():
+        note(f"What is finished is in {journal_of(target)}; the same command goes on from there.")
 
 
 def grid_of(request: Request, texts: Sequence[str], context: click.Context) -> Grid:

@@ -80,6 +80,8 @@ def owner(name: str) -> tuple[Owner, str]:
     >>> owner("kv_stages"), owner("seqlen_q"), owner("machine.clock_hz")
     (('design', 'kv_stages'), ('problem', 'seqlen_q'), ('machine', 'clock_hz'))
     """
+    if not isinstance(name, str):
+        raise ValueError(f"{quoted(name)} is no name of a field; give a string, as 'kv_stages'")
     if name.startswith(MACHINE):
         plain = name.removeprefix(MACHINE)
         if plain in _NAMES["machine"]:

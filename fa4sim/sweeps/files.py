@@ -11,6 +11,7 @@ from typing import Any
 
 import fa4sim
 from fa4sim.files import json_text, write_whole
+from fa4sim.specs.checks import quoted
 from fa4sim.sweeps.code import code_digest
 from fa4sim.sweeps.grid import Grid
 from fa4sim.sweeps.rows import Row, sweep_facts
@@ -50,9 +51,11 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def check_output(path: str | os.PathLike[str]) -> Path:
     """``path`` as a file that rows can be written to, checked before anything is run.
 
-    Raises ``ValueError`` for another ending or a folder that is not there, ``ImportError`` for
-    Parquet without ``pyarrow``.
+    Raises ``ValueError`` for another ending, a folder that is not there or one of that name,
+    ``ImportError`` for Parquet without ``pyarrow``.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"output={quoted(path)} must be the name of a file, as 'rows.csv'")
     target = Path(path)
     if target.suffix.lower() not in ENDINGS:
         raise ValueError(
@@ -61,6 +64,8 @@ def check_output(path: str | os.PathLike[str]) -> Path:
         )
     if not target.parent.is_dir():
         raise ValueError(f"the folder of {str(path)!r} does not exist; make it first")
+    if target.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; give the name of a file")
     if target.suffix.lower() == ".parquet":
         try:
             import pyarrow.parquet  # noqa: F401

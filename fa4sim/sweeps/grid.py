@@ -14,7 +14,7 @@ from typing import Any
 from fa4sim.files import plain
 from fa4sim.specs import B200, Machine, machine_named
 from fa4sim.specs.checks import quoted
-from fa4sim.specs.fields import Settings, typed
+from fa4sim.specs.fields import Settings, owner, typed
 from fa4sim.specs.setup import Setup
 
 #: A grid of more points than this is refused: it is more likely a slip than a wish.
@@ -80,6 +80,11 @@ class Grid:
         object.__setattr__(self, "base", {n: typed(n, value) for n, value in self.base.items()})
         if isinstance(self.machine, str):
             object.__setattr__(self, "machine", machine_named(self.machine))
+        if not isinstance(self.machine, Machine):
+            raise ValueError(f"machine={quoted(self.machine)} must be a Machine, or a name: 'b200'")
+        for name in self.defaults:
+            if owner(name)[0] != "problem":
+                raise ValueError(f"defaults are fields of the problem, and {name!r} is none")
 
     def __len__(self) -> int:
         """The number of points, those that cannot run among them."""

@@ -6,6 +6,7 @@ the points are of; a line that was cut off when a process was killed does not co
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -24,6 +25,8 @@ if sys.platform != "win32":
 KIND = "fa4sim sweep"
 #: Version of the journal's lines.
 SCHEMA = 1
+#: What every journal begins with.
+_BEGINNING = json.dumps({"kind": KIND}).removesuffix("}").encode()
 
 
 def journal_of(output: Path) -> Path:
@@ -39,8 +42,8 @@ class Journal:
     """Finished points, kept in a file; ``done`` has the outcome by the point's place in the grid.
 
     Opening one goes on from what the file holds. Raises ``ValueError`` if that is of another grid
-    or another simulator (with what differs), no journal at all, or in use. ``restart`` throws
-    away what it holds.
+    or another simulator (with what differs), no journal at all, or in use; ``OSError`` with the
+    file's name if it cannot be written. ``restart`` throws away what a journal holds.
     """
 
     def __init__(
@@ -53,11 +56,9 @@ class Journal:
         self._file: IO[bytes] = path.open("a+b")
         try:
             self._lock()
-            if restart:
-                self._file.truncate(0)
-            self._read()
+            self._read(restart)
         except BaseException:
-            self._file.close()
+            self._end()
             raise
 
     def add(self, index: int, outcome: Outcome) -> None:
@@ -69,16 +70,23 @@ class Journal:
         """Close the file; one that holds no point is removed."""
         if not self.done:
             self.path.unlink(missing_ok=True)
-        self._file.close()
+        self._end()
 
     def remove(self) -> None:
         """Close and remove the file: what it held is in the output."""
         self.path.unlink(missing_ok=True)
-        self._file.close()
+        self._end()
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):  # of a line that could not be written: that was told
+            self._file.close()
 
     def _write(self, facts: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(plain(facts), allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(plain(facts), allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _lock(self) -> None:
         if sys.platform == "win32":
@@ -91,24 +99,40 @@ class Journal:
                 "for it, or give another file"
             ) from None
 
-    def _read(self) -> None:
+    def _read(self, restart: bool) -> None:
         self._file.seek(0)
         *lines, cut_off = self._file.read().split(b"\n")
-        if cut_off:
-            self._file.seek(0, os.SEEK_END)
-            self._file.truncate(self._file.tell() - len(cut_off))
+        self._check_kind(lines, cut_off)
+        if restart:
+            lines = []
+        if restart or cut_off:
+            self._file.truncate(sum(len(line) + 1 for line in lines))
         if not lines:
-            self._write(self._about)
+            self._begin()
             return
         self._check_head(lines[0])
         for number, line in enumerate(lines[1:], 2):
             index, outcome = self._point(number, line)
             self.done.setdefault(index, outcome)
 
+    def _begin(self) -> None:
+        try:
+            self._write(self._about)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            raise
+
+    def _check_kind(self, lines: list[bytes], cut_off: bytes) -> None:
+        """Refuse a file that is no journal, which is not ours to change."""
+        if lines:
+            ours = self._parsed(1, lines[0]).get("kind") == KIND
+        else:
+            ours = _BEGINNING.startswith(cut_off[: len(_BEGINNING)])
+        if not ours:
+            raise ValueError(self._no_journal(1))
+
     def _check_head(self, line: bytes) -> None:
         found = self._parsed(1, line)
-        if found.get("kind") != KIND:
-            raise ValueError(self._no_journal(1))
         for name, wanted in self._about.items():
             if found.get(name) != wanted:
                 raise ValueError(

@@ -137,11 +137,8 @@ def _start_method() -> str:
 def _work(pipe: Connection, seed: int) -> None:
     """Simulate what comes through the pipe, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends us
-    parent = multiprocessing.parent_process()
-    assert parent is not None
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     while True:
-        if pipe not in connection.wait([pipe, parent.sentinel]):
-            return
         try:
             setup = pipe.recv()
         except EOFError:
@@ -158,3 +155,14 @@ def _work(pipe: Connection, seed: int) -> None:
             pipe.send_bytes(data)
         except OSError:
             return
+
+
+def _end_with_the_parent() -> None:
+    """Wait for the parent's end, then end at once, also in the middle of a point.
+
+    A copy of the parent has the journal open, too, so it would keep that locked.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)

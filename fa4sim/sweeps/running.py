@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fa4sim.specs.checks import whole_between
+from fa4sim.specs.checks import quoted, whole, whole_between
 from fa4sim.sweeps.cluster import Note, connected, run_there
 from fa4sim.sweeps.code import code_digest
 from fa4sim.sweeps.files import check_output, write_rows
@@ -68,6 +68,9 @@ def sweep(
     >>> [row.status for row in rows]
     ['ok', 'ok']
     """
+    if not isinstance(grid, Grid):
+        raise ValueError(f"grid={quoted(grid)} must be a Grid, as Grid({{'kv_stages': (2, 3)}})")
+    whole("seed", seed)
     target = None if output is None else check_output(output)
     if jobs is not None:
         whole_between("jobs", jobs, 1, 10_000)

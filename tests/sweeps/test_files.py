@@ -62,13 +62,16 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(mixed, tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "_in_csv", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as full_disk:
         write_rows(grid, rows, target)
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
+    assert str(target) in str(full_disk.value), "it is named, not what lay beside it"
 
-@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "no/such/folder/rows.csv"])
+
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "no/such/folder/rows.csv", "folder.csv"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(tmp_path, name):
+    (tmp_path / "folder.csv").mkdir()
     counts = []
     with pytest.raises(ValueError, match=name):
         sweep(stages(), output=tmp_path / name, progress=lambda *c: counts.append(c))

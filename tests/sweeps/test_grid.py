@@ -72,11 +72,25 @@ def test_numpy_ranges_are_values_like_others():
         ({"machine.warps": (1,)}, {}, "no constant 'warps'"),
         ({"seqlen_q": range(1, 101), "kv_stages": range(2, 103)}, {}, "10,100 variants"),
         ({"seqlen_q": range(1, 10**30)}, {}, "at most 10,000"),
+        ({1: (2, 3)}, {}, "1 is no name of a field"),
     ],
 )
 def test_a_bad_grid_is_refused_and_quoted(axes, base, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         Grid(axes, base)
+
+
+def test_machines_and_defaults_of_a_grid_are_checked():
+    with pytest.raises(ValueError, match="machine=None must be a Machine"):
+        Grid({"kv_stages": (2, 3)}, machine=None)
+    with pytest.raises(ValueError, match="'kv_stages' is none"):
+        Grid({"heads": (2, 3)}, defaults={"kv_stages": 2})
+
+
+@pytest.mark.parametrize("given, words", [({"grid": {}}, "grid={}"), ({"seed": 2.5}, "seed=2.5")])
+def test_what_is_no_grid_or_no_seed_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        sweep(**{"grid": stages(), **given})
 
 
 def test_a_point_that_is_no_problem_is_a_row_with_the_reason():

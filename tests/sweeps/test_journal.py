@@ -1,5 +1,6 @@
 """The journal: what is finished stays finished, and belongs to one grid."""
 
+import contextlib
 import json
 import os
 from dataclasses import replace
@@ -89,9 +90,10 @@ def test_a_line_that_was_cut_off_is_run_again(tmp_path, simulated):
 def test_a_head_that_was_cut_off_is_no_journal_yet(tmp_path):
     output = tmp_path / "rows.csv"
     journal, lines = stopped_after(1, stages(), output)
-    journal.write_bytes(lines[0][:-9])
-    assert len(sweep(stages(), output=output, jobs=1)) == 4
-    assert not journal.exists()
+    for length in (3, len(lines[0]) - 9):
+        journal.write_bytes(lines[0][:length])
+        assert len(sweep(stages(), output=output, jobs=1)) == 4
+        assert not journal.exists()
 
 
 def test_a_point_that_is_there_twice_counts_once(tmp_path, simulated):
@@ -138,14 +140,15 @@ def test_points_of_another_simulator_are_refused(tmp_path, monkeypatch):
         sweep(stages(), output=output, jobs=1)
 
 
+@pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize(
-    "text", [b"time,tflops\n1,2\n", b"{}\n", b'{"kind": "else"}\n', b"\xff\xfe\n"]
+    "text", [b"time,tflops\n1,2\n", b"{}\n", b'{"kind": "else"}\n', b"\xff\xfe\n", b"one line"]
 )
-def test_another_file_of_that_name_is_left_alone(tmp_path, text):
+def test_another_file_of_that_name_is_left_alone(tmp_path, text, restart):
     journal = tmp_path / "rows.csv.journal"
     journal.write_bytes(text)
     with pytest.raises(ValueError, match=r"line 1 of .* is none that a sweep writes"):
-        sweep(stages(), output=tmp_path / "rows.csv", jobs=1)
+        sweep(stages(), output=tmp_path / "rows.csv", jobs=1, restart=restart)
     assert journal.read_bytes() == text
 
 
@@ -184,3 +187,35 @@ def test_a_sweep_without_a_finished_point_leaves_nothing(tmp_path):
 
 def stop():
     raise Stopped
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such limit there")
+@pytest.mark.parametrize("most", [10, 4000])
+def test_a_full_disk_is_told_with_the_file_and_what_is_kept(tmp_path, most, fa4sim, full_disk):
+    words = ("sweep", "--batch", 1, "--heads", 1, "--seqlen-q", 512, "--set", "kv_stages=2:6")
+    output = tmp_path / "rows.csv"
+    journal = output.with_name("rows.csv.journal")
+    with full_disk(most):
+        failed = fa4sim(*words, "-o", output, "--jobs", 1)
+    assert failed.code == 2 and f"{str(journal)!r}: File too large" in failed.err
+    kept = most > 10
+    assert journal.exists() == kept == (f"What is finished is in {journal}" in failed.err)
+    assert fa4sim(*words, "-o", output, "--jobs", 1).code == 0
+    assert list(tmp_path.iterdir()) == [output]
+
+
+@pytest.fixture
+def full_disk():
+    """No file grows beyond so many bytes."""
+    import resource
+
+    @contextlib.contextmanager
+    def limited(most):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited

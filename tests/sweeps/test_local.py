@@ -179,3 +179,16 @@ def test_a_command_that_is_stopped_leaves_its_points_and_no_process(tmp_path, nu
     assert straight.code == 0
     assert output.read_bytes() == (tmp_path / "straight.csv").read_bytes()
     assert not journal.exists()
+
+
+@POSIX
+def test_a_command_that_is_killed_leaves_no_process_at_a_long_point(tmp_path, fa4sim):
+    output = tmp_path / "rows.csv"
+    process, children = started(output, 300)
+    process.kill()
+    process.communicate(timeout=30)
+    limit = time.monotonic() + 10
+    while any(map(alive, children)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not any(map(alive, children)), "they would keep the journal locked"
+    assert fa4sim(*WORDS, "-o", output, "--jobs", 1).code == 0
