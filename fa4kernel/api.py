@@ -20,6 +20,7 @@ from fa4kernel.hopper.config import Config as HopperConfig
 from fa4kernel.kernels import kernel_for
 from fa4kernel.traces import in_simulator_words
 from fa4sim.specs import B200, Design, Machine, Problem
+from fa4sim.specs.checks import quoted
 
 BACKENDS = ("auto", "gpu", "emulator")
 
@@ -194,7 +195,7 @@ def run(
     )  # fmt: skip
     chosen, architecture = _choose(backend, architecture)
     descale = call.descales is not None
-    kernel = kernel_for(call.problem, architecture, machine, design or {}, descale)
+    kernel = kernel_for(call.problem, architecture, machine, _by_name(design), descale)
     made = partial(Result, backend=chosen, problem=call.problem, design=kernel.design)
     if call.is_empty:
         out, lse = call.nothing()
@@ -220,6 +221,14 @@ def run(
     return made(
         out, lse, wall_s=time.perf_counter() - started, emulation=emulation, combination=combination
     )
+
+
+def _by_name(design: Any) -> dict[str, Any]:
+    """Fields of the design that a call changes. Raises `ValueError` for what are none."""
+    given = {} if design is None else design
+    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"design={quoted(design)} must be fields by name, as {{'q_stages': 1}}")
+    return given
 
 
 def _choose(backend: str, architecture: str | None) -> tuple[str, str]:

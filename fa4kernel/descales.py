@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.operands import is_torch
+from fa4kernel.operands import in_numpy
 from fa4sim.specs import FP8, Problem
 
 #: As callers name them, in the order in which the kernel takes them.
@@ -47,7 +47,7 @@ def _factors(name: str, given: Any, shape: tuple[int, int]) -> NDArray[np.float3
     """One array of factors."""
     if given is None:
         return np.ones(shape, np.float32)
-    values = np.asarray(given.detach().cpu().numpy() if is_torch(given) else given)
+    values = in_numpy(name, given, "float32")
     if values.dtype != np.float32:
         raise ValueError(f"{name} is {values.dtype}; it must be float32")
     if values.shape != shape:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.operands import is_torch, numbers
+from fa4kernel.operands import in_numpy, is_torch, numbers
 from fa4sim.numerics import check_page_table
 
 Numbers = NDArray[np.int32]
@@ -100,7 +100,9 @@ def _in_pages(
 ) -> Lengths:
     """Sequences whose keys a table of pages finds."""
     pages, page_size = k[:2]
-    table = page_table.detach().cpu().numpy() if is_torch(page_table) else page_table
+    table = page_table
+    if is_torch(page_table):
+        table = in_numpy("page_table", page_table, "int32")
     if not isinstance(table, np.ndarray):
         kind = type(table).__name__
         raise ValueError(f"page_table is a {kind}; it must be an int32 array (batch, max_pages)")

@@ -162,20 +162,49 @@ def numbers(name: str, array: Any, dtype: Any, length: int | None) -> NDArray[An
     Raises:
         ValueError: it has another shape or kind, or something in it is no number of that type.
     """
-    if is_torch(array):
-        array = array.detach().cpu().float() if dtype is np.float32 else array.detach().cpu()
-        array = array.numpy()
-    values = np.asarray(array)
+    wanted = "integers" if dtype is np.int32 else "real numbers"
+    if is_torch(array) and dtype is np.float32:
+        array = array.float()
+    values = in_numpy(name, array, wanted)
     if values.ndim != 1 or length not in (None, len(values)):
-        wanted = "one-dimensional" if length is None else f"({length},)"
-        raise ValueError(f"{name} has shape {values.shape}; it must be {wanted}")
+        shape = "one-dimensional" if length is None else f"({length},)"
+        raise ValueError(f"{name} has shape {values.shape}; it must be {shape}")
     if dtype is np.int32:
         if not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(f"{name} is {values.dtype}; it must hold integers")
+            raise ValueError(f"{name} is {values.dtype}; it must hold {wanted}")
         if ((values < 0) | (values > np.iinfo(np.int32).max)).any():
             raise ValueError(f"{name}={values.tolist()} must hold 32-bit integers, 0 or more")
     elif values.dtype.kind not in "fiu" and str(values.dtype) != "bfloat16":
-        raise ValueError(f"{name} is {values.dtype}; it must hold real numbers")
+        raise ValueError(f"{name} is {values.dtype}; it must hold {wanted}")
     elif np.isnan(values).any():
         raise ValueError(f"{name}={values.tolist()} has a NaN in it")
-    return np.ascontiguousarray(values, dtype)
+    elif (values > np.finfo(np.float32).max).any():
+        raise ValueError(
+            f"{name}={values.tolist()} has a number in it that is too large for float32"
+        )
+    with np.errstate(over="ignore"):  # what is too small becomes -inf
+        return np.ascontiguousarray(values, dtype)
+
+
+def in_numpy(name: str, array: Any, wanted: str) -> NDArray[Any]:
+    """A list, or an array of NumPy's or PyTorch's, in NumPy.
+
+    Args:
+        name: how the caller calls it.
+        array: of any type.
+        wanted: what it must hold, for the message.
+
+    Raises:
+        ValueError: NumPy has no such type, or a list has rows of different lengths.
+    """
+    if is_torch(array):
+        array = array.detach().cpu()
+        try:
+            return np.asarray(array.numpy())
+        except (TypeError, RuntimeError):
+            kind = str(array.dtype).rpartition(".")[2]
+            raise ValueError(f"{name} is {kind}; it must hold {wanted}") from None
+    try:
+        return np.asarray(array)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; it must hold {wanted}") from None

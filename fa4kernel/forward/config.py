@@ -100,6 +100,10 @@ class Config:
         """
         if problem.softcap:
             raise ValueError(f"softcap={problem.softcap}: the forward kernel has none; use 0")
+        if design.tile_n != TILE:
+            raise ValueError(
+                f"tile_n={design.tile_n}: the forward kernel has blocks of {TILE} keys; use {TILE}"
+            )
         left, right = problem.window or (None, None)
         end_to_end = problem.seqlens_q is not None and problem.page_size is None
         own = {field.name for field in fields(cls)}

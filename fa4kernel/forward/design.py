@@ -6,8 +6,14 @@ from typing import Any
 
 from fa4kernel.forward.config import TILE
 from fa4sim.specs import FP8, Design, Machine, Problem
+from fa4sim.specs.checks import quoted
 
 FP8_STEP = 32  # columns that an MMA takes
+#: Fields that change the simulator's figures, or its faults, and nothing in our kernel.
+SIMULATORS = (
+    "dependent_launch", "faults", "one_m_block", "p_store_early", "page_pointers",
+    "softmax_overhead_slots",
+)  # fmt: skip
 REGISTERS = ("registers_softmax", "registers_correction", "registers_other")
 
 
@@ -23,12 +29,24 @@ def design_for(problem: Problem, machine: Machine, **changes: Any) -> Design:
     the correction of head dims above 80.
 
     Raises:
-        ValueError: a field that no design has, or a value that does not fit.
+        ValueError: a field that no design has or that only the simulator knows, or a value that
+            does not fit.
 
     >>> from fa4sim import B200
     >>> design_for(Problem(seqlens_q=(100, 30)), B200).scheduler
     'single_tile_varlen'
     """
+    for name, value in changes.items():
+        if name in SIMULATORS:
+            raise ValueError(
+                f"{name}={quoted(value)}: only the simulator knows this field, and our kernel is "
+                "always the same in it; leave it out"
+            )
+    if "num_splits" in changes:
+        raise ValueError(
+            f"num_splits={changes['num_splits']} is no field of the design alone: set that of the "
+            "problem (num_splits= of fa4kernel.attention)"
+        )
     own: dict[str, Any] = {"one_m_block": False}
     if problem.head_dim != problem.dim_v:
         own["num_splits"] = _unsplit(problem)

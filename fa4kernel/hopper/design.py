@@ -22,14 +22,18 @@ def config_for(problem: Problem, **changes: Any) -> Config:
     3
     """
     for what, wrong in (
+        ("page_size", problem.page_size is not None),
         ("seqlens_q", problem.seqlens_q is not None),
         ("seqlens_k", problem.seqlens_k is not None),
-        ("page_size", problem.page_size is not None),
         ("sink", problem.sink),
         ("softcap", problem.softcap),
+        ("num_splits", problem.num_splits > 1),
     ):
         if wrong:
-            raise ValueError(f"{what}={getattr(problem, what)}: the Hopper kernel has none")
+            raise ValueError(
+                f"{what}={getattr(problem, what)}: the Hopper kernel has none; leave it out, or "
+                "take the Blackwell kernel (architecture='sm_100a')"
+            )
     known = {field.name for field in fields(Config)}
     for name in changes:
         if name not in known:

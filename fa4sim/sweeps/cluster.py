@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fa4sim.specs.checks import quoted
@@ -54,6 +56,8 @@ def _at(address: object, kind: Any) -> Any:
             "'tcp://127.0.0.1:8786', or a dask.distributed client"
         )
     try:
+        with ThreadPoolExecutor(1) as apart:  # where no event loop runs
+            apart.submit(asyncio.run, _greeted(address)).result()
         return kind(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
@@ -61,6 +65,23 @@ def _at(address: object, kind: Any) -> Any:
             f"no Dask scheduler answers at {quoted(address)} ({reason}); give the address that "
             "`dask scheduler` prints"
         ) from None
+
+
+async def _greeted(address: str) -> None:
+    """Return once a scheduler has greeted.
+
+    A client waits for ever if somebody else is there who says nothing, as a page of Dask's own.
+    """
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    how = Security().get_connection_args("client")
+    try:
+        greeting = connect(address, timeout=PATIENCE_S, **how)
+        comm = await asyncio.wait_for(greeting, PATIENCE_S + 1)
+    except TimeoutError:
+        raise OSError(f"somebody is there, and said nothing within {PATIENCE_S} s") from None
+    await comm.close()
 
 
 def _check_workers(client: Any, note: Note) -> None:

@@ -205,6 +205,9 @@ def test_an_unknown_backend_is_refused(drawn):
 def test_unknown_options_and_fields_are_refused(drawn):
     with pytest.raises(ValueError, match="a design has no field 'stages'"):
         fa4kernel.attention(*drawn, dtype="bf16", backend="emulator", design={"stages": 3})
+    for design in ([1], "q_stages", {1: 2}):
+        with pytest.raises(ValueError, match=r"design=.* must be fields by name"):
+            fa4kernel.attention(*drawn, dtype="bf16", backend="emulator", design=design)
     with pytest.raises(ValueError, match="checks='some'"):
         fa4kernel.attention(*drawn, causal=True, dtype="bf16", backend="emulator", checks="some")
 

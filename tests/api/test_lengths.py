@@ -66,6 +66,7 @@ def test_no_keys_in_any_sequence_is_an_empty_call(given):
     [
         ({"page_table": TABLE.astype(np.int64)}, "dtype int64, but int32"),
         ({"page_table": TABLE.tolist()}, "page_table is a list; it must be an int32 array"),
+        ({"page_table": torch.from_numpy(TABLE).bfloat16()}, "page_table is bfloat16"),
         ({"page_table": TABLE[0]}, r"page_table has shape \(3,\)"),
         ({"page_table": TABLE[:1]}, "page_table has 1 rows for 2 sequences"),
         ({"page_table": TABLE + 1}, r"page_table\[0, 0\] is 9, but there are 9 pages, 0 to 8"),

@@ -141,14 +141,23 @@ def test_short_lists_of_numbers():
         numbers("cu_seqlens_q", np.array([0.0, 1.0]), np.int32, 2)
 
 
-@pytest.mark.parametrize("given", [["a", "b"], [1j, 0], [None, 1.0], [float("nan"), 0.0]], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [["a", "b"], [1j, 0], [None, 1.0], [float("nan"), 0.0], [np.inf, 0], [1e39, 0], [[1], [1, 2]]],
+    ids=str,
+)
 def test_sinks_must_be_real_numbers(given):
     with pytest.raises(ValueError, match="sink"):
         numbers("sink", given, np.float32, 2)
     assert numbers("sink", [-np.inf, 0], np.float32, 2)[0] == -np.inf
+    assert numbers("sink", [-1e39, 0], np.float32, 2)[0] == -np.inf
 
 
-@pytest.mark.parametrize("given", [9, [[0, 9]], [], [0, 2**32 + 9], [0, -1]], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [9, [[0, 9]], [], [0, 2**32 + 9], [0, -1], [[0], [1, 2]], torch.zeros(2, dtype=torch.bfloat16)],
+    ids=str,
+)
 def test_starts_of_sequences_must_be_32_bit_integers(given):
     with pytest.raises(ValueError, match="cu_seqlens_q"):
         numbers("cu_seqlens_q", given, np.int32, None)

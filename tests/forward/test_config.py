@@ -52,6 +52,14 @@ def test_softcap_is_refused():
         Config.of(problem, design_for(problem, B200))
 
 
+def test_blocks_of_64_keys_are_refused():
+    problem = Problem(page_size=64, seqlen_q=1, seqlen_k=300)
+    design = design_for(problem, B200, tile_n=64, kv_stages=3)
+    assert design.kv_load == "tma", "as if a page were a block"
+    with pytest.raises(ValueError, match="tile_n=64: the forward kernel has blocks of 128 keys"):
+        Config.of(problem, design)
+
+
 @pytest.mark.parametrize(
     "problem, left, right",
     [

@@ -109,6 +109,19 @@ def test_changes_win():
         design_for(Problem(), B200, stages=3)
 
 
+@pytest.mark.parametrize(
+    "field", [{"page_pointers": "naive"}, {"softmax_overhead_slots": 9}, {"faults": ()}]
+)
+def test_what_only_the_simulator_knows_is_refused(field):
+    with pytest.raises(ValueError, match=r"only the simulator knows this field"):
+        design_for(Problem(page_size=16), B200, **field)
+
+
+def test_splits_are_the_problems_to_set():
+    with pytest.raises(ValueError, match=r"num_splits=2 .* of the problem"):
+        design_for(Problem(head_dim=192, head_dim_v=128), B200, num_splits=2)
+
+
 def test_the_matrix_has_every_value_of_every_choice():
     configs = [case.config for case in ALL]
     for name, values in {

@@ -51,6 +51,8 @@ def test_the_choice_for_a_problem():
     [
         (Problem(sink=True), "sink=True: the Hopper kernel has none"),
         (Problem(softcap=3.0), "softcap=3.0: the Hopper kernel has none"),
+        (Problem(num_splits=2), "num_splits=2: the Hopper kernel has none"),
+        (Problem(seqlens_k=(3,), page_size=16), "page_size=16: the Hopper kernel has none"),
         (Problem(seqlens_q=(3, 4)), "seqlens_q=(3, 4): the Hopper kernel has none"),
     ],
 )

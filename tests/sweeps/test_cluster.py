@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -216,3 +217,13 @@ def test_where_no_scheduler_answers_is_said(monkeypatch, address):
     monkeypatch.setattr(cluster, "PATIENCE_S", 1)
     with pytest.raises(ValueError, match="Dask scheduler"):
         sweep(stages(), cluster=address)
+
+
+def test_somebody_who_says_nothing_is_no_scheduler(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(ValueError, match=f"{address}.*said nothing within 1 s"):
+            sweep(stages(), cluster=address)
+    assert time.monotonic() - began < 20
