@@ -33,6 +33,7 @@ PROGRAMS = (
     "beside",
     "tma",
     "tma_bandwidth",
+    "paged",
     "turnover",
     "clock",
 )
