@@ -82,6 +82,23 @@ __global__ void __launch_bounds__(threads)
   atomicXor(&sums[blockIdx.x], sum);
 }
 
+// One warp copies 512 bytes a turn, and adds to the address that the copy before has used: a turn
+// lasts until that copy has read its registers.
+__global__ void copy_in_turns(const uint8_t* from, int turns, Window* windows) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  const uint32_t to = shared_address(memory) + threadIdx.x * kPiece;
+  from += threadIdx.x * kPiece;
+  const long long start = cycles();
+#pragma unroll 1
+  for (int turn = 0; turn < turns; ++turn) {
+    copy_16(to, from);
+    from += 32 * kPiece;
+  }
+  const long long end = cycles();
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  record(windows, start, end);
+}
+
 struct Shape {
   int sequences, heads, blocks;
   int keys() const { return blocks * kBlock; }
@@ -152,6 +169,19 @@ Outcome measure(const Store& store, const Shape& shape, int page_log, int ctas, 
   return result;
 }
 
+void measure_turn(const Store& store, const Options& options) {
+  DeviceArray<Window> windows(1);
+  auto launch = [&](int turns) {
+    windows.poison();
+    copy_in_turns<<<1, 32, 32 * kPiece>>>((const uint8_t*)store.k.data, turns, windows.data);
+    CHECK_KERNEL();
+    return elapsed_cycles(windows.written());
+  };
+  report("cp_async_turn_cycles", "cycles",
+         slope(launch, 200, options.count(1000, 300), options.count(20, 2)),
+         "one warp, 16 bytes a lane from L2, a loop whose copies share an address register");
+}
+
 // One CTA alone: its loops.
 template <bool looped, int threads>
 void measure_loops(const Store& store, const Options& options) {
@@ -183,6 +213,7 @@ void measure_pitch(const Store& store, const Options& options) {
 int main(int argc, char** argv) {
   const Options options(argc, argv);
   const Store store;
+  measure_turn(store, options);
   measure_loops<true, 64>(store, options);
   measure_loops<false, 64>(store, options);
   measure_loops<false, 128>(store, options);
