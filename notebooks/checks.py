@@ -7,7 +7,7 @@ simulator or the reference, so it stays right when they change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from fa4sim import B200, Design, Fault, Machine, Problem, simulate
 from fa4sim.analysis import steady_state
 from fa4sim.numerics import LARGEST
-from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table
 from fa4sim.specs import FRAGMENT
 
 #: The running example: one CTA with a pair of Q tiles, eight K/V blocks.
@@ -44,6 +44,19 @@ def _wrong(message: str) -> Answer:
 
 def _raised(error: Exception) -> Answer:
     return _wrong(f"Your function raised {type(error).__name__}: {error}")
+
+
+def _not_offered(given: object, choices: Collection[Any]) -> Answer | None:
+    """What to say to somebody whose answer is none of the numbers to choose from; None if it is."""
+    if isinstance(given, str):
+        return _wrong(f"{given!r} is text; give the number without quotes.")
+    if isinstance(given, bool) or given not in choices:
+        return _wrong(f"{given!r} is not among {', '.join(map(str, choices))}.")
+    return None
+
+
+def _no_number(given: object) -> bool:
+    return isinstance(given, bool) or not isinstance(given, int | float | np.number)
 
 
 # -- 01: the life of a tile ------------------------------------------------------------------------
@@ -79,6 +92,8 @@ def _slot_message(
     given: dict[tuple[str, int], Any], truth: dict[tuple[str, int], int], blocks: int, stages: int
 ) -> str:
     by_rule = {
+        "blocks": {(t, b): b % stages for t, b in truth},
+        "always 8": {(t, b): (2 * (7 - b) + (t == "V")) % stages for t, b in truth},
         "forward": {(t, b): (2 * b + (t == "V")) % stages for t, b in truth},
         "K alone": {(t, b): (blocks - 1 - b) % stages for t, b in truth},
         "V first": {(t, b): (2 * (blocks - 1 - b) + (t == "K")) % stages for t, b in truth},
@@ -86,6 +101,9 @@ def _slot_message(
         "not round": {(t, b): 2 * (blocks - 1 - b) + (t == "V") for t, b in truth},
     }
     messages = {
+        "blocks": "You number the blocks; number the loads. Blocks come from the last one down, "
+        "and each of them brings two tiles, K and then V, so V needs a slot of its own.",
+        "always 8": f"This is right for 8 blocks, but here there are {blocks}: use blocks.",
         "forward": f"You count the blocks upwards, but they are processed from the last one down: "
         f"K of block {blocks - 1} is the first tile to be loaded.",
         "K alone": "K and V of a block share the ring, so each block takes two slots, not one.",
@@ -125,8 +143,8 @@ def check_slots_needed(kv_stages: int | None) -> Answer:
     """Exercise 1.2: the fewest slots with which a slower memory costs (almost) no time."""
     if kv_stages is None:
         return UNANSWERED
-    if kv_stages not in SLOTS:
-        return _wrong(f"{kv_stages!r} is not among the rings to choose from: {SLOTS}.")
+    if wrong := _not_offered(kv_stages, SLOTS):
+        return wrong
     best = min(far_ring(n)[0] for n in SLOTS)
     enough = next(n for n in SLOTS if far_ring(n)[0] <= 1.01 * best)
     cycles, share = far_ring(kv_stages)
@@ -221,6 +239,10 @@ def mystery_design() -> Design:
     return replace(Design.for_problem(EXAMPLE, B200), faults=(_MYSTERY,))
 
 
+def _who(spec: BarrierSpec) -> tuple[str, ...]:
+    return (*spec.parties, *spec.waiters)
+
+
 def check_mystery(
     barrier: str | None = None, role: str | None = None, what: str | None = None
 ) -> Answer:
@@ -255,6 +277,13 @@ def check_mystery(
             f"With a wrong count nobody would be missing. Here {table[name].count} arrivals are "
             "expected, as they should be, and half of them are missing."
         )
+    stage = barrier.removeprefix(name).strip("[]")
+    if stage not in ("", str(_MYSTERY.stage)):
+        return _wrong(
+            f"{name} is right, but of its two stages it isn't {stage}: where does mma stand?"
+        )
+    if role not in (roles := {who for each in table.values() for who in _who(each)}):
+        return _wrong(f"There is no role {role!r}; there are {', '.join(sorted(roles))}.")
     if role != _MYSTERY.role:
         return _wrong(
             f"{name}[0] is right and the kind of fault too, but {role} did its part. Read who is "
@@ -391,11 +420,12 @@ def check_thresholds(fp16: int | None = None, e4m3: int | None = None) -> Answer
             return _wrong(f"{name}={given!r}: give a whole number, 0 to 1000.")
         reach, best = 2.0 ** (offset + given), math.floor(math.log2(largest)) - offset
         if reach > largest:
-            hint = " Did you forget the offset of 8?" if name == "e4m3" and given <= 8 else ""
+            hint = " Did you forget the offset of 8?" if offset and given == best + offset else ""
+            becomes = f"{largest:,.0f}" if name == "e4m3" else "infinite"
             return _wrong(
                 f"{name}={given}: a weight may then reach 2**{offset + int(given)} = {reach:,.0f}, "
-                f"and the largest {name} number is {largest:,.0f}. It would saturate, and the row "
-                f"would be wrong.{hint}"
+                f"and the largest {name} number is {largest:,.0f}. It would become {becomes}, and "
+                f"the row would be wrong.{hint}"
             )
         if given < best:
             return _wrong(
@@ -477,8 +507,8 @@ def check_period(period: int | None) -> Answer:
     """Exercise 4.2: the period with which a CTA pair is fastest if the MUFU is slower."""
     if period is None:
         return UNANSWERED
-    if period not in PERIODS:
-        return _wrong(f"{period!r} is not among the periods to choose from: {PERIODS}.")
+    if wrong := _not_offered(period, PERIODS):
+        return wrong
     cycles = {n: pair_cycles(n, SLOW_MUFU) for n in PERIODS}
     best = min(cycles, key=lambda n: cycles[n])
     design = Design.for_problem(PAIR, SLOW_MUFU, exp2_period=period)
@@ -495,9 +525,9 @@ def check_period(period: int | None) -> Answer:
             f"{balance}, and a block takes {cycles[period]:,.0f} cycles, "
             f"{cycles[0] - cycles[period]:,.0f} fewer than without emulation.",
         )
-    more = "MUFU" if mufu > fma else "FMA units"
+    more = "MUFU holds" if mufu > fma else "FMA units hold"
     return _wrong(
-        f"{balance}: the {more} hold the fragment up. A block takes {cycles[period]:,.0f} cycles, "
+        f"{balance}: the {more} the fragment up. A block takes {cycles[period]:,.0f} cycles, "
         f"{behind:.1%} more than with the best of these periods."
     )
 
@@ -651,6 +681,9 @@ def check_pair(arrivals: int | None = None, announced: int | None = None) -> Ans
     """Exercise 8.1: of a pair, arrivals at P_full_O_rescaled, bytes of K at load_KV_full."""
     if arrivals is None or announced is None:
         return UNANSWERED
+    for said in (arrivals, announced):
+        if _no_number(said):
+            return _wrong(f"{said!r} is no number; give two whole numbers, without quotes.")
     from fa4kernel.forward.barrier_table import table
     from fa4kernel.forward.config import Config
 
@@ -765,6 +798,8 @@ def check_loaded(bytes_loaded: Callable[[int, int], Any]) -> Answer:
             return _wrong(f"bytes_loaded({queries}, {keys}): {type(error).__name__}: {error}")
         if said is None:
             return UNANSWERED
+        if _no_number(said):
+            return _wrong(f"Return a number of bytes, not {said!r}.")
         bench = _crossbench(queries, keys)
         amounts = bench.run.record.amounts["bytes loaded"]
         if said != amounts:
@@ -867,7 +902,7 @@ def check_mask(keys_too_many: int | None = None) -> Answer:
 # -- 15: held against a GPU ------------------------------------------------------------------------
 
 #: Tiles, blocks, cycles of a block, clock; the second leaves most SMs without a tile.
-_WAVES = ((1024, 32, 2500.0, 1.7e9), (64, 8, 2600.0, 1.9e9), (133, 4, 3000.0, 1.8e9))
+_WAVES = ((4096, 32, 2500.0, 1.7e9), (64, 8, 2600.0, 1.9e9), (133, 4, 3000.0, 1.8e9))
 
 
 def check_time(milliseconds: Callable[[int, int, float, float], Any]) -> Answer:
@@ -881,13 +916,23 @@ def check_time(milliseconds: Callable[[int, int, float, float], Any]) -> Answer:
             return _raised(error)
         if said is None:
             return UNANSWERED
-        right = -(-tiles // H200.sms) * blocks * cycles / clock * 1e3
+        if _no_number(said):
+            return _wrong(f"Return a number of milliseconds, not {said!r}.")
+        one = blocks * cycles / clock * 1e3  # a tile, in ms
+        right = -(-tiles // H200.sms) * one
         if not math.isclose(said, right, rel_tol=1e-6):
-            shared = tiles / H200.sms * blocks * cycles / clock * 1e3
-            hint = (
-                "Two SMs cannot share a tile: how many tiles has the SM with the most?"
-                if math.isclose(said, shared, rel_tol=1e-3)
-                else "Cycles by clock are seconds; how many blocks does one SM do, one by one?"
+            hints = {
+                tiles / H200.sms * one:
+                    "Two SMs cannot share a tile: how many tiles has the SM with the most?",
+                tiles // H200.sms * one:
+                    "You round down; who computes the tiles that are left?",
+                right / 1e3: "Cycles by clock are seconds, and milliseconds are asked for.",
+                -(-tiles // B200.sms) * one: "An H200 has 132 SMs; 148 are a B200's.",
+                tiles * one: "That is one SM doing everything.",
+            }  # fmt: skip
+            hint = next(
+                (text for ms, text in hints.items() if math.isclose(said, ms, rel_tol=1e-6)),
+                "How many tiles has the SM with the most, and how many blocks are those?",
             )
             return _wrong(
                 f"{tiles:,} tiles of {blocks} blocks, {cycles:,.0f} cycles each at "
@@ -925,6 +970,8 @@ def check_beside(beside: Callable[[Any, Any], Any]) -> Answer:
             return _raised(error)
         if said is None:
             return UNANSWERED
+        if _no_number(said):
+            return _wrong(f"Return a number from 0 to 1, not {said!r}.")
         shares[name] = shared_softmax(trace)
         if not math.isclose(said, shares[name], abs_tol=1e-6):
             hint = (

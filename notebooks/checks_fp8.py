@@ -61,7 +61,7 @@ def check_quantize(quantise: Callable[[np.ndarray], Any]) -> Answer:
 
 
 def _quantize_message(name: str, x: np.ndarray, given: Any) -> str | None:
-    if not isinstance(given, tuple) or len(given) != 2:
+    if not isinstance(given, tuple | list) or len(given) != 2:
         return "Return two things: the values and the descale."
     values, descale = np.asarray(given[0]), given[1]
     if values.shape != x.shape or np.ndim(descale) != 0:
@@ -83,8 +83,8 @@ def _quantize_message(name: str, x: np.ndarray, given: Any) -> str | None:
         lost = np.count_nonzero(np.abs(x / descale) > 1.01 * LARGEST["e4m3"])
         hint = " The largest in magnitude is negative." if -x.min() > x.max() else ""
         return (
-            f"For {name} your descale of {descale:.3g} is too small: {lost} elements saturate at "
-            f"448.{hint}"
+            f"For {name} your descale of {descale:.3g} is too small: {lost} of {x.size} elements "
+            f"saturate at 448.{hint}"
         )
     if name != "zeros" and descale > 1.01 * true:
         return (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from checks import UNANSWERED, Answer, _raised, _wrong
+from checks import UNANSWERED, Answer, _not_offered, _raised, _wrong
 
-from fa4sim.kvcache import CacheModel, Lengths, Workload, compare_page_sizes
+from fa4sim.kvcache import CacheModel, Lengths, PageRow, Workload, compare_page_sizes
 
 ROWS = 128
 #: (threads, threads that copy a row together): two load warps and four, head dims 128 and 96.
@@ -38,7 +38,7 @@ def check_row(row_of: Callable[[int, int, int, int], Any]) -> Answer:
                     return _raised(error)
                 if row is None:
                     return UNANSWERED
-                where = f"with {threads} threads, {per_row} for a row: turn {i}, thread {thread}"
+                where = f"With {threads} threads, {per_row} for a row: turn {i}, thread {thread}"
                 if not isinstance(row, int) or not 0 <= row < ROWS:
                     return _wrong(f"{where} gets {row!r}, which is no row from 0 to {ROWS - 1}.")
                 if row in seen:
@@ -58,20 +58,24 @@ def check_page_size(size: int | None) -> Answer:
     """Exercise 2: the largest page that costs at most a tenth more than pages of one token."""
     if size is None:
         return UNANSWERED
-    if size not in PAGE_SIZES:
-        return _wrong(f"{size!r} is none of {', '.join(map(str, PAGE_SIZES))}.")
-    more = extra_memory()
+    if wrong := _not_offered(size, PAGE_SIZES):
+        return wrong
+    rows = {row.page_size: row for row in compare()}
+    more = {page: row.total_bytes / rows[1].total_bytes - 1 for page, row in rows.items()}
     best = max(page for page, extra in more.items() if extra <= ALLOWED)
+    slots = rows[size].pages * size
+    need = f"Pages of {size} need {more[size]:.1%} more memory than pages of one token"
+    spent = (
+        f"{rows[size].empty / slots:.1%} of their slots are empty, {rows[size].copied / slots:.1%} "
+        "hold copies of tokens that drafts have in common"
+    )
     if more[size] > ALLOWED:
-        return _wrong(f"Pages of {size} need {more[size]:.1%} more memory than pages of one token.")
+        return _wrong(f"{need}: {spent}.")
     if size < best:
-        return _wrong(
-            f"Pages of {size} need {more[size]:.1%} more memory, so there is room for larger ones."
-        )
-    return Answer(True, f"Pages of {size} need {more[size]:.1%} more than pages of one.")
+        return _wrong(f"{need}, so there is room for larger ones.")
+    return Answer(True, f"{need}: {spent}. The next size doubles both.")
 
 
-def extra_memory() -> dict[int, float]:
-    """How much more memory than with pages of one token, by page size."""
-    rows = compare_page_sizes(MODEL, MANY_SAMPLES, PAGE_SIZES, MEMORY_BYTES)
-    return {row.page_size: row.total_bytes / rows[0].total_bytes - 1 for row in rows}
+def compare() -> list[PageRow]:
+    """What the workload costs with each page size to choose from."""
+    return compare_page_sizes(MODEL, MANY_SAMPLES, PAGE_SIZES, MEMORY_BYTES)

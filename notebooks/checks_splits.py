@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from checks import UNANSWERED, Answer, _raised, _wrong
+from checks import UNANSWERED, Answer, _not_offered, _raised, _wrong
 
 from fa4sim import B200, Problem, simulate
 from fa4sim.numerics import combine_float64
@@ -60,6 +60,7 @@ def _combine_message(answer: np.ndarray, outs: np.ndarray, lses: np.ndarray, shi
             "the outputs weighted by their log-sum-exps": (
                 (lses[:, None] * outs).sum(axis=0) / lses.sum()
             ),
+            "the output of the split that weighs most, without the others": outs[lses.argmax()],
             "the weighted sum, not yet divided by the sum of the weights": weights @ outs,
         }
     for what, value in wrong.items():
@@ -93,8 +94,14 @@ def check_count(num_splits: int | None) -> Answer:
     """Exercise 2: the number of splits with which three users' step is shortest."""
     if num_splits is None:
         return UNANSWERED
-    if num_splits not in COUNTS:
-        return _wrong(f"{num_splits!r} is not among the numbers to choose from: {COUNTS}.")
+    if wrong := _not_offered(num_splits, COUNTS):
+        tiles, sms = USERS.batch * USERS.kv_heads, B200.sms
+        if isinstance(num_splits, int) and num_splits * tiles > sms:
+            return _wrong(
+                f"{wrong.message} Besides, {num_splits} splits of {tiles} tiles would make "
+                f"{num_splits * tiles:,} CTAs for {sms} SMs: more than one wave."
+            )
+        return wrong
     best = min(COUNTS, key=lambda n: time_of(n)[0])
     time, combining, ctas = time_of(num_splits)
     if num_splits == best or time <= 1.005 * time_of(best)[0]:
@@ -105,11 +112,11 @@ def check_count(num_splits: int | None) -> Answer:
         )
     if num_splits < best:
         return _wrong(
-            f"{num_splits} splits make {ctas} CTAs for 148 SMs and take {time:.1f} µs; SMs are "
-            "left without work. How many CTAs does each further split add?"
+            f"{num_splits} split{'s' if num_splits > 1 else ''}, {ctas} CTAs for {B200.sms} SMs: "
+            f"{time:.1f} µs, and SMs are left without work. How many CTAs does a further one add?"
         )
     return _wrong(
-        f"{num_splits} splits make {ctas} CTAs for 148 SMs and take {time:.1f} µs, {combining:.1f} "
-        "of them to combine. More CTAs than SMs bring a second wave, and the combine kernel goes "
-        "through the splits one after the other."
+        f"{num_splits} splits make {ctas:,} CTAs for {B200.sms} SMs and take {time:.1f} µs, "
+        f"{combining:.1f} of them to combine. More CTAs than SMs bring a second wave, and the "
+        "combine kernel goes through the splits one after the other."
     )

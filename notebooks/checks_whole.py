@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from checks import UNANSWERED, Answer, _raised, _wrong
+from checks import UNANSWERED, Answer, _not_offered, _raised, _wrong
 from lab import SLICE_SMS, kernel_lab, serving_lab
 
 from fa4sim import B200, Design, Machine, Problem, simulate
@@ -80,7 +80,8 @@ def check_longest(longest: Callable[[dict[str, int], dict[str, tuple[str, ...]]]
     return Answer(
         True,
         f"A block of one Q tile takes {_longest(BLOCK_CYCLES, BLOCK_AFTER):,} cycles this way, "
-        "however many units there are: shortening a step off the chain would change nothing.",
+        "however many units there are: shortening a step off the chain would change nothing. (In "
+        "the kernel it takes less, since loads run ahead; that takes one step off the chain.)",
     )
 
 
@@ -231,7 +232,7 @@ def check_heads(heads: int | None = None) -> Answer:
     """Exercise 6.2: the number of heads in one launch that uses the GPU best."""
     if heads is None:
         return UNANSWERED
-    if isinstance(heads, bool) or heads not in HEADS:
+    if isinstance(heads, str | bool) or heads not in HEADS:
         return _wrong(f"{heads!r} is not a whole number from {HEADS[0]} to {HEADS[-1]}.")
     pairs = B200.sms // 2
     full = pairs // 2
@@ -278,7 +279,7 @@ def check_tuned(
     """Exercise 11.1: settings with which the example is as fast as with any others of the three."""
     given = {"exp2_period": exp2_period, "rescale_threshold": rescale_threshold,
              "p_first_columns": p_first_columns}  # fmt: skip
-    if all(value is None for value in given.values()):
+    if None in given.values():
         return UNANSWERED
     knobs = {name: _kernel_lab().choices[name] for name in TUNED}
     for name, value in given.items():
@@ -321,8 +322,8 @@ def check_splits(num_splits: int | None = None) -> Answer:
     if num_splits is None:
         return UNANSWERED
     counts = [count for count in _serving_lab().choices["num_splits"] if count]
-    if isinstance(num_splits, bool) or num_splits not in counts:
-        return _wrong(f"{num_splits!r} is not one of {', '.join(map(str, counts))}.")
+    if wrong := _not_offered(num_splits, counts):
+        return wrong
     best = min(map(step_cycles, counts))
     enough = next(count for count in counts if step_cycles(count) <= 1.02 * best)
     tiles = STEP["batch"] * num_splits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import math
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import nbformat
 import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -31,14 +33,26 @@ def _checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("checks")
 
 
-def answers_of(checks: ModuleType, path: Path) -> list[Any]:
-    """What the checks say to the answers in a file of solutions."""
+def imports_of(path: Path) -> str:
+    """The imports of a notebook: what an answer pasted into it may use."""
+    cells = nbformat.read(path, as_version=4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return "\n".join(
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(re.sub(r"^%.*", "", code, flags=re.MULTILINE)))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+
+
+def answers_of(path: Path) -> list[Any]:
+    """What the checks say to the answers in a file of solutions, pasted into the notebook."""
     blocks = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), flags=re.DOTALL)
+    imports = imports_of(NOTEBOOKS / f"{path.stem}.ipynb")
     found = []
     for block in blocks:
         *body, last = block.strip().splitlines()
-        names: dict[str, Any] = dict(vars(checks))
-        exec("\n".join(body), names)
+        names: dict[str, Any] = {}
+        exec("\n".join([imports, *body]), names)
         found.append(eval(last, names))
     return found
 
@@ -51,7 +65,7 @@ def answers_of(checks: ModuleType, path: Path) -> list[Any]:
     ],
 )
 def test_the_solutions_are_right(checks: ModuleType, path: Path) -> None:
-    answers = answers_of(checks, path)
+    answers = answers_of(path)
     assert len(answers) == 2
     assert [answer.right for answer in answers] == [True, True], answers
 
@@ -100,6 +114,8 @@ def load(tensor: str, block: int, blocks: int) -> int:
         (lambda t, b, n, s: (2 * b + (t == "V")) % s, "from the last one down"),
         (lambda t, b, n, s: (n - 1 - b) % s, "two slots, not one"),
         (lambda t, b, n, s: (2 * (n - 1 - b) + (t == "K")) % s, "K comes before V"),
+        (lambda t, b, n, s: b % s, "number the loads"),
+        (lambda t, b, n, s: load(t, b, 8) % s, "here there are 6: use blocks"),
         (lambda t, b, n, s: load(t, b, n) % 3, "use kv_stages"),
         (lambda t, b, n, s: load(t, b, n), "modulo"),
         (lambda t, b, n, s: 0, "you say 0, the simulator put it into slot 1"),
@@ -112,7 +128,8 @@ def test_a_wrong_slot(checks: ModuleType, slot_of: Callable[..., int], message: 
 
 
 @pytest.mark.parametrize(
-    ("slots", "message"), [(2, "waits"), (6, "fewer slots do"), (9, "not among")]
+    ("slots", "message"),
+    [(2, "waits"), (6, "fewer slots do"), (9, "not among"), ("4", "without quotes")],
 )
 def test_a_wrong_number_of_slots(checks: ModuleType, slots: int, message: str) -> None:
     answer = checks.check_slots_needed(slots)
@@ -147,6 +164,8 @@ def test_a_wrong_parity(
         (("P_full_O_rescaled[0]", "correction", "count"), "half of them are missing"),
         (("P_full_O_rescaled", "mma", "wait"), "hazard"),
         (("P_full_O_rescaled", "correction", "bytes"), "must be"),
+        (("P_full_O_rescaled[1]", "correction", "arrival"), "it isn't 1"),
+        (("P_full_O_rescaled", "Correction", "arrival"), "There is no role 'Correction'"),
     ],
 )
 def test_a_wrong_culprit(checks: ModuleType, said: tuple[str, str, str], message: str) -> None:
@@ -201,7 +220,8 @@ def test_a_part_that_saw_nothing_must_not_spoil_the_other(checks: ModuleType) ->
         (16, 0, "65,536"),
         (8, 0, "not the largest"),
         (15, 8, "forget the offset"),
-        (15, 1, "would saturate"),
+        (16, 0, "become infinite"),
+        (15, 1, "become 448, and the row would be wrong."),
         (15.5, 0, "whole number"),
         (15, -1, "0 to 1000"),
     ],
@@ -228,7 +248,14 @@ def test_a_wrong_split(checks: ModuleType, split: Callable[[float], Any], messag
 
 
 @pytest.mark.parametrize(
-    ("period", "message"), [(0, "MUFU hold"), (32, "MUFU hold"), (4, "FMA units hold"), (7, "not")]
+    ("period", "message"),
+    [
+        (0, "MUFU holds"),
+        (32, "MUFU holds"),
+        (4, "FMA units hold"),
+        (7, "not among"),
+        ("8", "without quotes"),
+    ],
 )
 def test_a_wrong_period(checks: ModuleType, period: int, message: str) -> None:
     answer = checks.check_period(period)
@@ -313,7 +340,11 @@ def test_a_mystery_is_answered_in_names(checks):
 @needs_the_dsl
 @pytest.mark.parametrize(
     ("said", "message"),
-    [((256, 32768), "works for both CTAs"), ((512, 16384), "Whose bytes")],
+    [
+        ((256, 32768), "works for both CTAs"),
+        ((512, 16384), "Whose bytes"),
+        (("512", 32768), "without quotes"),
+    ],
 )
 def test_a_wrong_pair(checks: ModuleType, said: tuple[int, int], message: str) -> None:
     answer = checks.check_pair(*said)
@@ -384,6 +415,7 @@ def test_a_wrong_field(checks: ModuleType, said: tuple[str, object], message: st
         (lambda q, k: (q + 2 * k) * 256, "512 queries, 512 keys: you say"),
         (lambda q, k: 1 / 0, "ZeroDivisionError"),
         (lambda q, k: None, "no answer here"),
+        (lambda q, k: "65536", "Return a number of bytes"),
     ],
 )
 def test_wrong_bytes(checks: ModuleType, loaded: Callable[[int, int], Any], message: str) -> None:
@@ -396,6 +428,11 @@ def test_wrong_bytes(checks: ModuleType, loaded: Callable[[int, int], Any], mess
     [
         (lambda t, b, c, hz: t / 132 * b * c / hz * 1e3, "cannot share a tile"),
         (lambda t, b, c, hz: math.ceil(t / 132) * b * c / hz, "Cycles by clock are seconds"),
+        (lambda t, b, c, hz: t // 132 * b * c / hz * 1e3, "You round down"),
+        (lambda t, b, c, hz: math.ceil(t / 148) * b * c / hz * 1e3, "148 are a B200's"),
+        (lambda t, b, c, hz: t * b * c / hz * 1e3, "one SM doing everything"),
+        (lambda t, b, c, hz: 7.0, "how many blocks are those"),
+        (lambda t, b, c, hz: "0.4 ms", "Return a number of milliseconds"),
         (lambda t, b, c, hz: 1 / 0, "ZeroDivisionError"),
     ],
 )
@@ -413,6 +450,7 @@ def shared(first: Any, second: Any) -> int:
     [
         (lambda a, b: shared(a, b) / sum(e - s for s, e in [*a, *b]), "count them for each"),
         (lambda a, b: 0.0, "later start and the earlier end"),
+        (lambda a, b: "a third", "Return a number from 0 to 1"),
         (lambda a, b: 1 / 0, "ZeroDivisionError"),
     ],
 )

@@ -46,8 +46,8 @@ def test_any_order_within_reach_is_right(checks: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     ("size", "message"),
-    [(None, "no answer here"), (7, "7 is none of 1, 8, 16"), (1, "room for larger ones"),
-     (256, "more memory than pages of one token")],
+    [(None, "no answer here"), (7, "7 is not among 1, 8, 16"), ("16", "without quotes"),
+     (1, "room for larger ones"), (256, "of their slots are empty")],
 )  # fmt: skip
 def test_a_wrong_page_size(checks: ModuleType, size: Any, message: str) -> None:
     answer = checks.check_page_size(size)
