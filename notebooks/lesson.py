@@ -171,8 +171,9 @@ def chart(
     if from_zero:
         axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
     values = sorted({float(at) for xs, _ in series.values() for at in xs})
-    if len(values) <= 12 and not log_x:
-        axes.set_xticks(values, [f"{at:,.4g}" for at in values])
+    if len(values) <= 12:
+        axes.set_xticks(values, [f"{at:,.6g}" for at in values])
+        axes.set_xticks([], minor=True)
     if len(series) > 1:
         figure.legend(loc="outside right upper", fontsize=SMALL, frameon=False, handlelength=3)
     figure.describe(title, f"Chart: {title}. Across: {x}. Up: {y}. {' '.join(story)}")
@@ -267,7 +268,7 @@ def diagnosis(error: Deadlock, reasons: bool = True) -> None:
             missing = ", ".join(who.missing_from) or "nobody"
             print(f"  {who.role:10} stands at {who.barrier}[{who.stage}]: {who.arrivals} of "
                   f"{who.expected} arrivals; missing: {missing}")  # fmt: skip
-    print("ring:     ", " -> ".join(error.ring) or "none")
+    print("circle:   ", " -> ".join(error.ring) or "none")
     if not reasons:
         return
     print("suspects: ", ", ".join(error.suspects))

@@ -93,7 +93,7 @@ class DeadlockError(EmulationError):
     Attributes:
         report: who waits for what, in words.
         waits: the same as data.
-        cycle: indices into ``waits`` of those that wait for each other in a ring, each for the
+        cycle: indices into ``waits`` of those that wait for each other in a circle, each for the
             next one and the last for the first; empty if there is no ring.
         tick: when, in steps of the machine.
     """

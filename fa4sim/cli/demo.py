@@ -26,6 +26,9 @@ MAIN = Problem(batch=4, heads=16, seqlen_q=8192)
 WITH_ARRAYS = Problem(heads=4, kv_heads=2, seqlen_q=768, causal=True)
 #: Which pictures of the first work tile it draws.
 PICTURES_SHOWN = ("timeline", "life-of-k", "memory", "units")
+#: The last words: where the words and pictures are explained, in the repository, and what to try.
+WHERE_TO_GO = """The words are explained in docs/glossary.md, the pictures in
+notebooks/01_life_of_a_tile.ipynb. Next: fa4sim run --help, fa4sim sweep --set kv_stages=2:6"""
 
 
 @click.command(epilog=options.examples("fa4sim demo", "fa4sim demo --out somewhere"))
@@ -72,7 +75,7 @@ def demo(as_json: bool, folder: str) -> None:
     for path, what in files.items():
         tell(f"   {path.name:16} {what}")
     seconds = time.perf_counter() - started
-    tell(f"\n{seconds:.1f} s in all. Next: fa4sim run --help, fa4sim sweep --set kv_stages=2:6")
+    tell(f"\n{seconds:.1f} s in all. {WHERE_TO_GO}")
 
     facts: dict[str, Any] = {
         "run": run_facts(run, setup),

@@ -9,12 +9,15 @@ from typing import Any
 
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import table
+from fa4sim.pipelines.meanings import UNITS, barrier_means
 from fa4sim.report import Report, Wait
 from fa4sim.specs import AnyDesign, Design, HopperDesign, Machine, Problem
 
 MOST_WAITS_SHOWN = 10
 LEAST_SHARE_SHOWN = 0.01
 _BAR = 30
+#: Columns of the table of waits that hold words.
+_WORDS = ("role", "waits for", "until")
 
 #: Named barriers of which every softmax warp has one of its own.
 PER_WARP = "SoftmaxStatsW"
@@ -110,10 +113,14 @@ def fault_words(design: AnyDesign) -> str:
 def report_words(report: Report, machine: Machine, problem: Problem) -> str:
     """The figures of a run, over several lines."""
     units = sorted(report.units.items(), key=lambda item: -item[1])
-    unit_rows = [[name, f"{busy:.1%}", "█" * round(busy * _BAR)] for name, busy in units]
+    unit_rows = [
+        [name, f"{busy:.1%}", "█" * round(busy * _BAR), UNITS.get(name, "")] for name, busy in units
+    ]
     shares = together(report.waits)
     shown = [wait for wait in shares if wait[2] >= LEAST_SHARE_SHOWN][:MOST_WAITS_SHOWN]
-    wait_rows = [[role, barrier, f"{share:.1%}"] for role, barrier, share in shown]
+    wait_rows = [
+        [role, barrier, f"{share:.1%}", barrier_means(barrier)] for role, barrier, share in shown
+    ]
     left = len(shares) - len(shown)
     lines = [
         f"time        {report.time_us:,.1f} µs, of which launch {report.launch_us:.1f} µs",
@@ -125,10 +132,10 @@ def report_words(report: Report, machine: Machine, problem: Problem) -> str:
         *_padding(report),
         "",
         "units, busy (mean over SMs and span)",
-        indent(table(["unit", "busy", ""], unit_rows, left=["unit", ""]), "  "),
+        indent(table(["unit", "busy", "", "does"], unit_rows, ["unit", "", "does"]), "  "),
         "",
         "longest waits, as part of the role's life",
-        indent(table(["role", "waits for", "share"], wait_rows, ["role", "waits for"]), "  "),
+        indent(table(["role", "waits for", "share", "until"], wait_rows, _WORDS), "  "),
     ]
     if left > 0:
         lines.append(f"  and {left} shorter; --json lists them all")

@@ -85,7 +85,7 @@ def deadlock_words(error: Deadlock) -> str:
     if error.suspects:
         lines.append(f"  suspect: {', '.join(error.suspects)}")
     if error.ring:
-        lines.append(f"  they wait in a ring: {' -> '.join(error.ring)}")
+        lines.append(f"  they wait in a circle: {' -> '.join(error.ring)}")
     lines += [f"  {line}" for line in error.why]
     lines.append("  who waits:")
     for key, alike in itertools.groupby(error.waiting, key=lambda who: replace(who, warp=-1)):

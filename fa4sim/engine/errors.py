@@ -69,7 +69,7 @@ class Waiting:
 class Deadlock(RuntimeError):
     """Nothing can happen any more and roles still wait.
 
-    ``waiting`` lists them; ``cycle`` the roles that wait for each other in a ring, if they do;
+    ``waiting`` lists them; ``ring`` the roles that wait for each other in a circle, if they do;
     ``suspects`` the barriers whose arrivals do not match what the roles should have made by
     where they stand, most suspicious first; ``hazards`` what was reported before; ``trace`` what
     happened up to there.
@@ -95,7 +95,7 @@ class Deadlock(RuntimeError):
         lines = [f"deadlock at cycle {at}: nothing can happen any more"]
         lines += [f"  {who}" for who in self.waiting]
         if self.ring:
-            lines.append(f"  they wait in a ring: {' -> '.join(self.ring)}")
+            lines.append(f"  they wait in a circle: {' -> '.join(self.ring)}")
         lines += [f"  {line}" for line in self.why]
         lines += [f"  before that: {hazard}" for hazard in self.hazards[:8]]
         super().__init__("\n".join(lines))

@@ -13,7 +13,8 @@ from fa4sim.views.layout import Bar, Entry, Page, draw_bars, split_legends, time
 from fa4sim.views.scope import three_digits
 from fa4sim.views.style import BLUE, FAINT, INK, NORMAL, ORANGE, SKY, SMALL, WIDTH, Look
 
-#: What an SM runs first, second, third, … takes turns in two looks.
+#: What an SM runs first, second, third, … takes turns in two looks. If it runs but one CTA, they
+#: tell those that compute the fewest tiles from those that compute more.
 ODD, EVEN = Look(BLUE), Look(SKY, "//")
 TAIL = Look(ORANGE, "..", pale=True)
 
@@ -104,9 +105,9 @@ The SMs run something in 70.0% of 200 cycles (0.108 µs); the tail, from cycle 8
     kind = "CTA pair" if group == 2 else "CTA"
     heading = title or f"What each of {sms} SMs runs"
     story = _story(occupancy, numbers, kind, clock_hz)
-    looks = [Entry(f"1st, 3rd, … {kind} of its SM", ODD)]
-    if numbers.most_on_one_sm > 1:
-        looks.append(Entry(f"2nd, 4th, … {kind}", EVEN))
+    stays = numbers.most_on_one_sm == 1
+    fewest, most = _tiles_each(occupancy)
+    looks = _legend(kind, stays, fewest, most)
     if numbers.tail < finish:
         looks.append(Entry("tail: the first SM has run out of work", TAIL))
     page = Page(width, [min(4.4, max(1.2, 0.03 * sms))], 0.6, heading, story,
@@ -120,14 +121,36 @@ The SMs run something in 70.0% of 200 cycles (0.108 µs); the tail, from cycle 8
     axes.set_ylabel("SM", size=NORMAL, color=INK)
     seen: dict[int, int] = {}
     bars = [Bar(numbers.tail, finish, 0, sms, TAIL)] if numbers.tail < finish else []
-    for first, start, end, _ in sorted(occupancy, key=lambda p: (p[0], p[1])):
+    for first, start, end, tiles in sorted(occupancy, key=lambda p: (p[0], p[1])):
         turn = seen[first] = seen.get(first, 0) + 1
-        bars.append(Bar(start, end, first, first + group, ODD if turn % 2 else EVEN))
+        odd = len(tiles) == fewest if stays else turn % 2 == 1
+        bars.append(Bar(start, end, first, first + group, ODD if odd else EVEN))
     draw_bars(axes, bars, outline=0.002 * finish)
     axes.axvline(numbers.tail, color=INK, linewidth=1, linestyle="--", zorder=6)
     axes.grid(axis="y", color=FAINT, linewidth=0.4)
     page.figure.describe(heading, f"{heading}: {story}")
     return page.figure
+
+
+def _tiles_each(occupancy: Sequence[Placement]) -> tuple[int, int]:
+    """The fewest and the most work tiles that one CTA or pair computes."""
+    counts = [len(tiles) for *_, tiles in occupancy]
+    return min(counts), max(counts)
+
+
+def _legend(kind: str, stays: bool, fewest: int, most: int) -> list[Entry]:
+    """Where no SM runs a second CTA, looks tell how many tiles a CTA computes; else its turn."""
+    if not stays:
+        return [Entry(f"1st, 3rd, … {kind} of its SM", ODD), Entry(f"2nd, 4th, … {kind}", EVEN)]
+    looks = [Entry(f"{kind} that computes {_tiles(fewest)}", ODD)]
+    if most > fewest:
+        more = _tiles(most) if most == fewest + 1 else f"{fewest + 1:,} to {_tiles(most)}"
+        looks.append(Entry(f"{kind} that computes {more}", EVEN))
+    return looks
+
+
+def _tiles(count: int) -> str:
+    return f"{count:,} work tile{'s' if count != 1 else ''}"
 
 
 def _story(occupancy: Sequence[Placement], numbers: Waves, kind: str, clock_hz: float) -> str:
@@ -137,9 +160,11 @@ def _story(occupancy: Sequence[Placement], numbers: Waves, kind: str, clock_hz: 
         f"the tail, from cycle {numbers.tail:,} on, idles {numbers.tail_share:.1%} of all SM time"
     )
     unused = f" {numbers.unused_sms} SMs get no work." if numbers.unused_sms else ""
+    fewest, most = _tiles_each(occupancy)
+    each = _tiles(most) if fewest == most else f"{fewest:,} to {_tiles(most)}"
     return (
         f"{len(occupancy):,} {kind}s, {tiles:,} work tiles; "
-        + (many if numbers.most_on_one_sm > 1 else f"no SM runs a second {kind}")
+        + (many if numbers.most_on_one_sm > 1 else f"one {kind} on an SM, for {each}")
         + f". The SMs run something in {numbers.busy_share:.1%} of {numbers.finish:,} cycles "
         f"({three_digits(numbers.finish * 1e6 / clock_hz)} µs); "
         + (tail if numbers.tail < numbers.finish else "all end together")

@@ -30,7 +30,11 @@ def test_a_deadlock_is_told_in_words_without_a_traceback(fa4sim):
     outcome = fa4sim("run", *ONE, "--break", "drop_arrival:S_full:0")
     assert outcome.code == 3
     assert outcome.err.startswith("Error: deadlock at cycle")
-    for words in ("suspect: S_full", "ring", "softmax0 (warps 0 to 3, CTA 0) waits for S_full[0]"):
+    for words in (
+        "suspect: S_full",
+        "they wait in a circle: ",
+        "softmax0 (warps 0 to 3, CTA 0) waits for S_full[0]",
+    ):
         assert words in outcome.err
     assert "Traceback" not in outcome.err
 

@@ -1,10 +1,14 @@
 """SM occupancy: waves and tail."""
 
 import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.text import Text
 
 from fa4sim import B200, Problem, simulate
 from fa4sim.views import alt_text, sm_occupancy
 from fa4sim.views.occupancy import waves
+from fa4sim.views.style import BLUE, SKY
 
 
 def test_waves_and_tail_add_up():
@@ -53,3 +57,22 @@ def test_impossible_placements_are_refused(placed, hz, message):
 def test_a_long_time_is_written_in_full():
     picture = sm_occupancy([(0, 0, 2_560_000, [0])], 1.85e9, 1)
     assert "(1,384 µs)" in alt_text(picture)
+
+
+def test_the_looks_tell_who_computes_more_tiles_where_ctas_stay():
+    placed = [(0, 0, 100, [0, 2]), (2, 0, 60, [1])]
+    picture = sm_occupancy(placed, 1e9, 4)
+    words = [text.get_text() for text in picture.findobj(Text)]
+    assert "CTA pair that computes 1 work tile" in words
+    assert "CTA pair that computes 2 work tiles" in words
+    assert "one CTA pair on an SM, for 1 to 2 work tiles" in alt_text(picture)
+    bars = picture.axes[0].findobj(PolyCollection)
+    colours = {tuple(colour) for bar in bars for colour in bar.get_facecolor().tolist()}
+    assert {to_rgba(BLUE), to_rgba(SKY)} <= colours
+
+
+def test_the_looks_take_turns_where_an_sm_runs_several_ctas():
+    picture = sm_occupancy([(0, 0, 60, [0]), (0, 60, 100, [1])], 1e9, 1)
+    words = [text.get_text() for text in picture.findobj(Text)]
+    assert {"1st, 3rd, … CTA of its SM", "2nd, 4th, … CTA"} <= set(words)
+    assert "at most 2 CTAs on one SM" in alt_text(picture)

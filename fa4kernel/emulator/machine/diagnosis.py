@@ -38,7 +38,7 @@ def report(machine: Machine, waits: Sequence[Waiting], cycle: Sequence[int]) -> 
         f"{machine.shape.ctas} CTAs"
     ]
     if cycle:
-        lines.append("they wait in a ring:")
+        lines.append("they wait in a circle:")
         for here, there in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
             of = "" if waits[here].cta == waits[there].cta else f" of CTA {waits[there].cta}"
             lines.append(f"  {waits[here].who} for {waits[here].on}, from {waits[there].who}{of}")

@@ -73,9 +73,9 @@ def explain(cluster: Cluster, stuck: list[Agent]) -> Deadlock:
             if made < owed:
                 suspect(
                     barrier.name,
-                    f"{role} should have made {owed} arrivals on {barrier.name}"
-                    f"[{barrier.stage}] of CTA {barrier.cta} before the place where it stands, "
-                    f"and made {made}",
+                    f"{role} should have made {owed} arrival{'s' if owed != 1 else ''} on "
+                    f"{barrier.name}[{barrier.stage}] of CTA {barrier.cta} before the place where "
+                    f"it stands, and made {made}",
                 )
         if waited and barrier.pending > 0 and not barrier.missing():
             suspect(
@@ -176,7 +176,7 @@ def _times(cluster: Cluster, agent: Role, barrier: Barrier, phase: int) -> int:
 
 
 def ring_of(stuck: list[Agent]) -> list[str]:
-    """Roles that wait for each other in a ring, as ``role --barrier--> role``."""
+    """Roles that wait for each other in a circle, as ``role --barrier--> role``."""
     edges: dict[str, list[tuple[str, str]]] = {}
     for agent in stuck:
         assert agent.waiting is not None
