@@ -159,7 +159,8 @@ def chart(
     for i, (name, at) in enumerate((marks or {}).items()):
         axes.axvline(at, color=INK, linewidth=1, linestyle=(0, (2, 2)))
         axes.annotate(name, (at, 1), xycoords=("data", "axes fraction"), size=SMALL, color=INK,
-                      xytext=(4, -10 - 12 * i), textcoords="offset points")  # fmt: skip
+                      xytext=(4, -10 - 12 * i), textcoords="offset points", zorder=3,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
         story.append(f"A line at {at:.4g} marks {name}.")
     for name, at in (levels or {}).items():
         axes.axhline(at, color=INK, linewidth=1, linestyle=(0, (2, 2)))

@@ -29,7 +29,7 @@ NOT_SEARCHED = {
 }
 #: What must not be touched: code, links, headings, and HTML.
 KEPT = re.compile(
-    r"```.*?```|`[^`\n]*`|!?\[[^\]\n]*\]\([^)\n]*\)|^#.*?$|<[^>\n]+>", re.DOTALL | re.MULTILINE
+    r"```.*?```|`[^`\n]*`|!?\[[^\]]*\]\([^)\n]*\)|^#.*?$|<[^>\n]+>", re.DOTALL | re.MULTILINE
 )
 
 

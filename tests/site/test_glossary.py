@@ -50,6 +50,7 @@ def test_every_link_leads_to_a_term():
         ("A warp waits.", "A [warp](../docs/glossary.md#warp) waits."),
         ("# A warp\n`warp` and warping", "# A warp\n`warp` and warping"),
         ("[a warp](x.md)", "[a warp](x.md)"),
+        ("[a lazy\nwarp](x.md)", "[a lazy\nwarp](x.md)"),
         ("Warps, warps", "[Warps](../docs/glossary.md#warp), warps"),
         ("smem is not SMEM", "smem is not [SMEM](../docs/glossary.md#smem)"),
     ],
