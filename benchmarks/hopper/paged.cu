@@ -104,7 +104,6 @@ struct Shape {
   int keys() const { return blocks * kBlock; }
 };
 
-// Pages of K and V in random order, each used once.
 struct Store {
   DeviceArray<uint32_t> k{kStoreBytes / 4}, v{kStoreBytes / 4};
   Store() {
@@ -120,12 +119,13 @@ struct Outcome {
 };
 
 template <bool looped, int threads>
-Outcome measure(const Store& store, const Shape& shape, int page_log, int ctas, int repetitions) {
+Outcome measure(const Store& store, const Shape& shape, int page_log, bool in_order, int ctas,
+                int repetitions) {
   const int pages = shape.keys() >> page_log;
   std::vector<int> table(size_t(shape.sequences) * pages);
   REQUIRE(table.size() << page_log <= kStoreBytes / kRowBytes / shape.heads, "too many keys");
   std::iota(table.begin(), table.end(), 0);
-  std::shuffle(table.begin(), table.end(), std::mt19937(7));
+  if (!in_order) std::shuffle(table.begin(), table.end(), std::mt19937(7));
   DeviceArray<int> on_device(table.size());
   CHECK(cudaMemcpy(on_device.data, table.data(), table.size() * 4, cudaMemcpyHostToDevice));
   const long long row = (long long)shape.heads * kRowBytes;
@@ -187,7 +187,7 @@ template <bool looped, int threads>
 void measure_loops(const Store& store, const Options& options) {
   const Shape shape{32, 4, options.count(256, 8)};
   for (int page_log : {0, 3, 5, 7}) {
-    const Outcome o = measure<looped, threads>(store, shape, page_log, 1, options.count(6, 1));
+    const Outcome o = measure<looped, threads>(store, shape, page_log, false, 1, options.count(6, 1));
     report(text("page_rows_%s_%d_threads_page_%d_cycles", looped ? "looped" : "unrolled", threads,
                 1 << page_log),
            "cycles", o.per_block,
@@ -200,12 +200,16 @@ void measure_loops(const Store& store, const Options& options) {
 void measure_pitch(const Store& store, const Options& options) {
   for (int heads : {1, 4, 32}) {
     const Shape shape{128 / heads, heads, options.count(1024, 16)};
-    for (int page_log : {5, 7}) {
-      const Outcome o = measure<false, 128>(store, shape, page_log, 128, options.count(3, 1));
-      report(text("page_rows_%d_heads_page_%d_bytes_per_second", heads, 1 << page_log),
-             "bytes_per_second", o.bytes_per_second,
-             "128 CTAs copy K and V of a head each, every byte once, pages in random order",
-             text("\"heads\": %d, \"page\": %d", heads, 1 << page_log));
+    for (int page_log : {0, 5, 7}) {
+      for (bool in_order : {false, true}) {
+        const Outcome o =
+            measure<false, 128>(store, shape, page_log, in_order, 128, options.count(3, 1));
+        report(text("page_rows_%d_heads_%s_page_%d_bytes_per_second", heads,
+                    in_order ? "ordered" : "random", 1 << page_log),
+               "bytes_per_second", o.bytes_per_second,
+               "128 CTAs copy K and V of a head each, every byte once",
+               text("\"heads\": %d, \"page\": %d", heads, 1 << page_log));
+      }
     }
   }
 }
