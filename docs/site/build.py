@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -55,7 +56,18 @@ def home(source: Path) -> None:
     picture = timeline(run.trace)
     picture.save(source / "_static" / "home.png")
     text = (HERE / "index.md").read_text(encoding="utf-8")
-    (source / "index.md").write_text(text.replace("{alt}", alt_text(picture)), encoding="utf-8")
+    text = text.replace("{alt}", alt_text(picture)).replace("{course}", course(source))
+    (source / "index.md").write_text(text, encoding="utf-8")
+
+
+def course(source: Path) -> str:
+    """The notebooks' lines in the table of contents, with the numbers by which texts call them."""
+    lines = []
+    for path in sorted((source / "notebooks").glob("[0-9]*.ipynb")):
+        first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"]
+        title = "".join(first).splitlines()[0].removeprefix("# ")
+        lines.append(f"{path.name[:2]} {title} <notebooks/{path.stem}>")
+    return "\n".join(lines)
 
 
 #: How the site shows a page in a page; a clone's reader makes it by the command above it.
@@ -63,6 +75,7 @@ FRAME = """\
 ```{raw} html
 <iframe src="../_static/timeline.html" title="An interactive timeline of a work tile" loading="lazy"
  style="width: 100%; height: 700px; border: 1px solid #8888; border-radius: 6px"></iframe>
+<p><a href="../_static/timeline.html">The timeline on a page of its own</a>, as for a projector.</p>
 ```
 """
 

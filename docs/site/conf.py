@@ -47,6 +47,7 @@ html_theme = "furo"
 html_title = "fa4sim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -56,7 +57,7 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-LIVE_ONLY = "(Here the live notebook has a control. Run it to turn the knob.)"
+LIVE_ONLY = "(The notebook has a control here: open it with `make lab` to turn the knob.)"
 
 
 def without_controls(app, tree):

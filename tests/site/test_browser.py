@@ -70,6 +70,21 @@ def test_a_timeline_can_be_explored_on_the_page_about_it(opened):
     assert not complaints
 
 
+def test_notebooks_have_their_numbers_in_the_table_of_contents(opened):
+    dom, _ = opened("docs/faq.html")
+    numbers = re.findall(r'href="\.\./notebooks/(\d\d)_\w+\.html">(\d\d) \w', dom)
+    notebooks = sorted(path.name[:2] for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    assert sorted({file for file, _ in numbers}) == notebooks
+    assert all(file == said for file, said in numbers)
+
+
+def test_a_picture_can_be_shown_on_the_whole_screen_from_the_keyboard(opened):
+    dom, complaints = opened("index.html")
+    picture = re.search(r'<img[^>]+src="[^"]*home\.png"[^>]*>', dom).group()
+    assert 'tabindex="0"' in picture and "fill the screen" in picture
+    assert not complaints
+
+
 def test_search_works_without_a_network(opened):
     dom, _ = opened("search.html?q=transaction")  # from files it can't fetch excerpts, and says so
     assert "glossary.html" in dom.split('id="search-results"')[1]
