@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fa4sim import Problem, simulate
+from fa4sim.pipelines.fa4.barriers import barrier_table
+from fa4sim.pipelines.meanings import barrier_means
+from fa4sim.specs import Design
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
@@ -42,6 +47,30 @@ def test_every_link_leads_to_a_term():
     }
     assert len(links) > 30
     assert links <= places
+
+
+def test_the_barriers_are_told_as_reports_tell_them():
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", text, re.MULTILINE))
+    used = [name for name, spec in barrier_table(Design()).items() if spec.used]
+    assert rows == {name.rstrip("0123456789"): barrier_means(name) for name in used}
+
+
+def test_the_roles_have_the_warps_of_the_simulated_kernel():
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    notebook = "\n".join(prose(ROOT / "notebooks/01_life_of_a_tile.ipynb"))
+    trace = simulate(Problem(seqlen_q=256), scope="cta").trace
+    for role, warps in (
+        ("*load*", "14"), ("*mma*", "12"), ("*softmax0*, *softmax1*", "0 to 3, 4 to 7"),
+        ("*correction*", "8 to 11"), ("*epilogue*", "13"),
+    ):  # fmt: skip
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", notebook)
+        assert f"| {role} | {warps} |" in text and f"| {role} | {warps} |" in plain
+        numbers = [
+            range(int(a), int(b or a) + 1) for a, b in re.findall(r"(\d+)(?: to (\d+))?", warps)
+        ]
+        for name, expected in zip(role.replace("*", "").split(", "), numbers, strict=True):
+            assert set(trace.span.where(role=name)["warp"].tolist()) == set(expected)
 
 
 @pytest.mark.parametrize(
