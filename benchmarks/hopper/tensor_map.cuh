@@ -34,6 +34,28 @@ __global__ void read_all(const uint4* data, uint64_t count, uint32_t* sink) {
   if (sum == 0x12345678) sink[0] = sum;
 }
 
+// Boxes of 64 columns of a bf16 tensor whose rows lie one after the other.
+inline CUtensorMap tensor_map(void* data, uint64_t columns, uint64_t rows, uint32_t box_rows) {
+  using Encode = decltype(&cuTensorMapEncodeTiled);
+  static const Encode encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                           cudaEnableDefault, &found));
+    REQUIRE(found == cudaDriverEntryPointSuccess, "the driver has no cuTensorMapEncodeTiled");
+    return Encode(function);
+  }();
+  CUtensorMap result;
+  const cuuint64_t sizes[] = {columns, rows}, strides[] = {columns * 2};
+  const cuuint32_t box[] = {kBoxColumns, box_rows}, steps[] = {1, 1};
+  CUresult status =
+      encode(&result, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  REQUIRE(status == CUDA_SUCCESS, "cuTensorMapEncodeTiled returned %d", int(status));
+  return result;
+}
+
 struct Tensor {
   DeviceArray<uint32_t> words;
   uint32_t rows;
@@ -48,24 +70,7 @@ struct Tensor {
     CHECK_KERNEL();
   }
   CUtensorMap map(uint32_t box_rows) const {
-    using Encode = decltype(&cuTensorMapEncodeTiled);
-    static const Encode encode = [] {
-      void* function = nullptr;
-      cudaDriverEntryPointQueryResult found;
-      CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                             cudaEnableDefault, &found));
-      REQUIRE(found == cudaDriverEntryPointSuccess, "the driver has no cuTensorMapEncodeTiled");
-      return Encode(function);
-    }();
-    CUtensorMap result;
-    const cuuint64_t sizes[] = {kColumns, rows}, strides[] = {kRowBytes};
-    const cuuint32_t box[] = {kBoxColumns, box_rows}, steps[] = {1, 1};
-    CUresult status =
-        encode(&result, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, words.data, sizes, strides, box, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    REQUIRE(status == CUDA_SUCCESS, "cuTensorMapEncodeTiled returned %d", int(status));
-    return result;
+    return tensor_map(words.data, kColumns, rows, box_rows);
   }
   // Exclusive-or of the words of one box; the swizzle does not change it.
   uint32_t checksum(int column, uint32_t row, uint32_t box_rows) const {
