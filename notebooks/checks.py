@@ -265,7 +265,7 @@ def check_mystery(
         return _wrong(
             f"Somebody stands at {name}, but as a victim: its arrivals come from "
             f"{', '.join(sorted(table[name].parties))}, and whoever owes them stands elsewhere. "
-            "Follow the ring, and look for the barrier with some arrivals but not all."
+            "Follow the circle, and look for the barrier with some arrivals but not all."
         )
     if what == "wait":
         return _wrong(

@@ -39,10 +39,10 @@ from fa4sim.sweeps.rows import sweep_facts
     "--set",
     "settings",
     multiple=True,
-    required=True,
     metavar="NAME=VALUES",
-    help="Values of a field of the design or of the problem, of machine.CONSTANT or of machine: "
-    "low:high (both included), low:high:step, or a,b,c. Repeat for a grid.",
+    help="What to vary; at least one. Values of a field of the design or of the problem, of "
+    "machine.CONSTANT or of machine: low:high (both included), low:high:step, or a,b,c. Repeat "
+    "for a grid.",
 )
 @options.seed_option()
 @click.option(
@@ -75,6 +75,8 @@ def sweep(
     With -o FILE, finished variants are kept in FILE.journal until FILE is written. The same
     command goes on from there, however it was stopped; a changed one is refused.
     """
+    if not settings:
+        raise BadInput("nothing to vary: give at least one --set, as in --set kv_stages=2:6")
     grid = grid_of(Request.of(given), settings, context)
     target = None if output is None else check_target(output, ENDINGS)
     try:

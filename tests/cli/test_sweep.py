@@ -24,6 +24,12 @@ def test_a_range_includes_both_ends(fa4sim):
     assert facts["best"]["time_us"] == min(row["time_us"] for row in facts["rows"])
 
 
+def test_without_values_it_says_how_they_are_given(fa4sim):
+    outcome = fa4sim("sweep", *ONE)
+    assert outcome.code == 2 and outcome.out == ""
+    assert "give at least one --set, as in --set kv_stages=2:6" in outcome.err
+
+
 def test_a_row_is_what_run_says(fa4sim):
     swept = fa4sim("sweep", *ONE, "--set", "kv_stages=3", "--json").json["rows"][0]
     alone = fa4sim("run", *ONE, "--set", "kv_stages=3", "--json").json
