@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.operands import in_numpy
+from fa4sim.numerics.scales import check_scales
 from fa4sim.specs import FP8, Problem
 
 #: As callers name them, in the order in which the kernel takes them.
@@ -39,7 +39,7 @@ def checked(given: Mapping[str, Any], problem: Problem) -> NDArray[np.float32] |
     shape = problem.batch, problem.kv_heads
     factors = np.stack([_factors(name, given.get(name), shape) for name in NAMES])
     scale = problem.head_dim**-0.5 if problem.softmax_scale is None else problem.softmax_scale
-    _check_product(factors, scale)
+    check_scales(scale, 0.0, factors[0], factors[1])
     return factors
 
 
@@ -58,16 +58,3 @@ def _factors(name: str, given: Any, shape: tuple[int, int]) -> NDArray[np.float3
     if wrong.size:
         raise ValueError(f"{name} has {wrong[0]} in it; factors must be positive and finite")
     return np.ascontiguousarray(values)
-
-
-def _check_product(factors: NDArray[np.float32], scale: float) -> None:
-    """That the kernel can multiply scores by all at once: a normal number in float32."""
-    limits = np.finfo(np.float32)
-    wide = factors.astype(np.float64)
-    products = wide[0] * wide[1] * (scale * math.log2(math.e))
-    for product in (float(products.min(initial=1.0)), float(products.max(initial=1.0))):
-        if not float(limits.tiny) <= product <= float(limits.max):
-            raise ValueError(
-                f"q_descale · k_descale · softmax_scale · log2(e) is {product:.1e} at some head; "
-                f"the kernel computes in float32, so it must be {limits.tiny:.1e} to 3.4e+38"
-            )

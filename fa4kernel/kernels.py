@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from fa4kernel.combine import compile as combine_compile
 from fa4kernel.combine import launch as combine_launch
@@ -23,6 +20,7 @@ from fa4kernel.hopper import compile as hopper_compile
 from fa4kernel.hopper import launch as hopper_launch
 from fa4kernel.hopper.config import Config as HopperConfig
 from fa4kernel.hopper.design import config_for
+from fa4sim.numerics.scales import check_scales
 from fa4sim.specs import Design, Machine, Problem
 
 ARCHITECTURES = ("sm_100a", "sm_90a")
@@ -79,8 +77,9 @@ def kernel_for(
         raise ValueError(f"architecture={architecture!r}: it must be one of {known}")
     given = problem.softmax_scale
     scale = float(problem.head_dim**-0.5 if given is None else given)
+    check_scales(scale)
     how: dict[str, Any] = {
-        "softmax_scale": _checked_scale(scale),
+        "softmax_scale": scale,
         "window": (None, 0) if problem.causal else problem.window or (None, None),
     }
     columns = problem.head_dim, problem.dim_v
@@ -116,15 +115,3 @@ def _combine(architecture: str, design: Design, problem: Problem) -> Kernel:
         )
 
     return Kernel(architecture, design, partial(combine_compile.compile_ptx, cfg), launch)
-
-
-def _checked_scale(scale: float) -> float:
-    """The scale, if the kernel can multiply by it: it takes scale · log2(e), a normal float32."""
-    limits = np.finfo(np.float32)
-    smallest, largest = float(limits.tiny), float(limits.max)
-    if not smallest <= scale * math.log2(math.e) <= largest:
-        raise ValueError(
-            f"softmax_scale={scale!r}: the kernel computes in float32, so it must be "
-            f"{smallest:.1e} to 2e+38"
-        )
-    return scale

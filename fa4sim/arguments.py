@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.numerics.formats import round_to
 from fa4sim.numerics.paged import PageTable, check_page_table
+from fa4sim.numerics.scales import check_logits, check_positive, check_scales
 from fa4sim.specs import FP8, Design, HopperDesign, Machine, Problem
 from fa4sim.specs.checks import flag, one_of, quoted, whole
 
@@ -29,6 +30,7 @@ def check_arguments(
             f"design={quoted(design)} must be a fa4sim.{kind.__name__} on {machine.name}, or left "
             "out"
         )
+    check_scales(_scale(problem), problem.softcap)
     one_of("scope", scope, ("gpu", "cta"))
     one_of("on_hazard", on_hazard, ("raise", "record"))
     whole("seed", seed)
@@ -64,7 +66,7 @@ def check_arrays(
     kv_heads = problem.kv_heads or 0
     keys: tuple[int, ...] = (problem.batch, problem.seqlen_k or 0)
     if problem.page_size is not None:
-        keys = (len(np.atleast_1d(arrays[1])), problem.page_size)
+        keys = (len(np.atleast_1d(_in_numpy("k", arrays[1]))), problem.page_size)
     wanted = {
         "q": (problem.batch, problem.seqlen_q, problem.heads, problem.head_dim),
         "k": (*keys, kv_heads, problem.head_dim),
@@ -72,7 +74,7 @@ def check_arrays(
     }
     out = []
     for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
-        given = np.asarray(array)
+        given = _in_numpy(name, array)
         if given.shape != shape:
             paged = problem.page_size is not None and name != "q"
             raise ValueError(
@@ -101,7 +103,7 @@ def check_pages(
             f"this problem has pages of {problem.page_size}; give page_table= with shape (batch, "
             "pages of the longest sequence) and k and v as (pages, page_size, kv_heads, head_dim)"
         )
-    table = np.asarray(page_table)
+    table = _in_numpy("page_table", page_table)
     check_page_table(k, table, [problem.lengths(b)[1] for b in range(problem.batch)])
     return table
 
@@ -123,13 +125,17 @@ def check_descales(
         )
     found: list[NDArray[np.float32] | None] = []
     for given, name in zip(descales, "qkv", strict=True):
-        factors = None if given is None else np.asarray(given, dtype=np.float32)
+        factors = None if given is None else _float32(f"the descale of {name}", given)
         if factors is not None and factors.shape != (problem.batch, problem.kv_heads):
             raise ValueError(
                 f"the descale of {name} has shape {factors.shape}; this problem needs "
                 f"({problem.batch}, {problem.kv_heads}): one factor per sequence and K/V head"
             )
+        if factors is not None:
+            check_positive(f"the descale of {name}", factors)
         found.append(factors)
+    q, k, _ = (1.0 if factors is None else factors for factors in found)
+    check_scales(_scale(problem), 0.0, q, k)
     return found[0], found[1], found[2]
 
 
@@ -141,9 +147,35 @@ def check_sink(problem: Problem, sink: ArrayLike | None) -> NDArray[np.float32] 
                 f"this problem has a learnable sink; give sink= with shape ({problem.heads},)"
             )
         return None
-    logits = np.asarray(sink, dtype=np.float32)
+    logits = _float32("sink", sink)
     if not problem.sink:
         raise ValueError("sink logits are given but the problem has sink=False; set sink=True")
     if logits.shape != (problem.heads,):
         raise ValueError(f"sink has shape {logits.shape}; this problem needs ({problem.heads},)")
+    check_logits(logits)
     return logits
+
+
+def _scale(problem: Problem) -> float:
+    """What multiplies the scores."""
+    given = problem.softmax_scale
+    return float(problem.head_dim**-0.5 if given is None else given)
+
+
+def _float32(name: str, given: Any) -> NDArray[np.float32]:
+    """A list or array of real numbers as float32."""
+    array = _in_numpy(name, given)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return array.astype(np.float32)
+
+
+def _in_numpy(name: str, given: Any) -> NDArray[Any]:
+    """``given`` in NumPy. Raises ``ValueError`` for what it cannot hold."""
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} is no array for NumPy ({error}); of PyTorch give {name}.detach().float()"
+        ) from None

@@ -462,6 +462,31 @@ def test_what_cannot_be_simulated_is_refused(arguments, words):
         simulate(Problem(seqlen_q=1024, causal=True), **arguments)
 
 
+@pytest.mark.parametrize("problem", [{"softmax_scale": 1e300}, {"softcap": 1e-46}], ids=str)
+def test_scales_that_float32_does_not_hold_are_refused(problem):
+    with pytest.raises(ValueError, match="the kernel computes in float32"):
+        simulate(Problem(seqlen_q=4, **problem))
+
+
+def test_sinks_must_leave_a_sum():
+    arrays = [np.zeros((1, 4, 1, 64))] * 3
+    for bad, words in (
+        (np.nan, "sink holds nan"),
+        (1e39, "sink holds inf"),
+        ("x", "sink has dtype"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            simulate(Problem(seqlen_q=4, head_dim=64, sink=True), arrays=arrays, sink=[bad])
+
+
+def test_what_numpy_does_not_take_is_named():
+    torch = pytest.importorskip("torch")
+    good = np.zeros((1, 4, 1, 64))
+    for bad in (torch.zeros(1, 4, 1, 64).bfloat16(), torch.zeros(4, requires_grad=True)):
+        with pytest.raises(ValueError, match="k is no array for NumPy"):
+            simulate(Problem(seqlen_q=4, head_dim=64), arrays=(good, bad, good))
+
+
 def test_complex_numbers_and_texts_are_no_arrays():
     problem = Problem(seqlen_q=4, head_dim=64)
     good = np.zeros((1, 4, 1, 64))

@@ -27,7 +27,7 @@ def config_for(problem: Problem, **changes: Any) -> Config:
         ("seqlens_k", problem.seqlens_k is not None),
         ("sink", problem.sink),
         ("softcap", problem.softcap),
-        ("num_splits", problem.num_splits > 1),
+        ("num_splits", problem.num_splits != 1),
     ):
         if wrong:
             raise ValueError(

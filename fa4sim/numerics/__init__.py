@@ -15,6 +15,7 @@ module            idea
 ``mma``           the two matrix products, in k-steps of 16 or 32
 ``steps``         one function per operation of a softmax step
 ``tile``          the loop over key blocks that puts them together
+``scales``        which scales, descales and sinks make sense
 ``options``       what is fixed before a call sees values
 ``blockwise``     all tiles of a call, whole or split
 ``rescale``       what the rescale threshold saves, measured

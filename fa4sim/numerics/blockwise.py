@@ -27,10 +27,16 @@ import numpy as np
 
 from fa4sim.numerics.combining import combine
 from fa4sim.numerics.formats import Float32Array, check_float32, is_representable
-from fa4sim.numerics.inputs import Descales, Sizes, check_descales, check_inputs
+from fa4sim.numerics.inputs import (
+    Descales,
+    Sizes,
+    check_descales,
+    check_inputs,
+)
 from fa4sim.numerics.masks import Window
 from fa4sim.numerics.mufu import LOG2_E
 from fa4sim.numerics.options import Options
+from fa4sim.numerics.scales import check_scales
 from fa4sim.numerics.tile import Head, RescaleStats, attend_tile, take_rows
 
 
@@ -257,6 +263,7 @@ def _partials(
         seqlens_k=lengths[1],
     )
     checked = check_descales(*descales, sizes, options.dtype)
+    check_scales(sizes.softmax_scale, options.softcap, checked.q, checked.k)
     sinks = None if sink is None else check_float32(sink, "sink")
     splits, no_keys = options.num_splits, max(sizes.seqlens_k, default=0) == 0
     shape = (splits, sizes.batch, sizes.seqlen_q, sizes.heads, sizes.head_dim_v)

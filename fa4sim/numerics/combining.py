@@ -59,9 +59,9 @@ def combine(
     >>> combine(out, lse)
     (array([[[[2.]]]], dtype=float32), array([[[0.6931472]]], dtype=float32))
     """
+    _check_shapes(partial_out, partial_lse)
     check_float32(partial_out, "partial_out")
     check_float32(partial_lse, "partial_lse")
-    _check_shapes(partial_out, partial_lse)
     lanes = 32 if partial_out.shape[-1] > 64 else 16
     scale, lse = _weights(partial_lse, lanes)
     out = np.zeros(partial_out.shape[1:], dtype=np.float32)
@@ -134,6 +134,9 @@ def combine_float64(
 
 
 def _check_shapes(partial_out: FloatArray, partial_lse: FloatArray) -> None:
+    for name, array in (("partial_out", partial_out), ("partial_lse", partial_lse)):
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{name} is a {type(array).__name__}, but a NumPy array is needed")
     if partial_out.ndim != 5 or partial_lse.ndim != 4:
         raise ValueError(
             f"partial_out {partial_out.shape} must be (splits, batch, seqlen_q, heads, head_dim_v) "

@@ -21,7 +21,6 @@ Query head h reads key head h // ratio, where ratio = heads // kv_heads.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4sim.numerics.formats import FP8_DTYPES, Float32Array, check_float32
+from fa4sim.numerics.scales import check_logits, check_positive, is_finite
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -88,6 +88,11 @@ def check_inputs(
 kv_heads
     """
     for name, array in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(array, np.ndarray):
+            raise ValueError(
+                f"{name} is a {type(array).__name__}, but a NumPy array (batch, seqlen, heads, "
+                "head_dim) is needed"
+            )
         if array.ndim != 4 or not np.issubdtype(array.dtype, np.floating):
             raise ValueError(
                 f"{name} has shape {array.shape} and dtype {array.dtype}, but a float array "
@@ -108,12 +113,16 @@ kv_heads
         raise ValueError("head_dim is 0; it must be at least 1")
     if softmax_scale is None:
         softmax_scale = head_dim**-0.5
-    if not (math.isfinite(softmax_scale) and softmax_scale > 0):
-        raise ValueError(f"softmax_scale={softmax_scale} must be positive and finite")
-    if not (math.isfinite(softcap) and softcap >= 0):
-        raise ValueError(f"softcap={softcap} must be 0 (off) or positive and finite")
-    if sink is not None and np.shape(sink) != (heads,):
-        raise ValueError(f"sink has shape {np.shape(sink)}, but one value per head is {(heads,)}")
+    if not (is_finite(softmax_scale) and softmax_scale > 0):
+        raise ValueError(f"softmax_scale={softmax_scale!r} must be positive and finite")
+    if not (is_finite(softcap) and softcap >= 0):
+        raise ValueError(f"softcap={softcap!r} must be 0 (off) or positive and finite")
+    if sink is not None:
+        if np.shape(sink) != (heads,):
+            raise ValueError(
+                f"sink has shape {np.shape(sink)}, but one value per head is {(heads,)}"
+            )
+        check_logits(np.asarray(sink))
     return Sizes(
         batch,
         seqlen_q,
@@ -195,8 +204,6 @@ def check_descales(
                 f"{name} has shape {descale.shape}, but one value per sequence and key head is "
                 f"{shape}"
             )
-        bad = ~((descale > 0) & np.isfinite(descale))
-        if bad.any():
-            raise ValueError(f"{name} holds {descale[bad][0]}; descales are positive and finite")
+        check_positive(name, descale)
         checked.append(descale)
     return Descales(*checked)

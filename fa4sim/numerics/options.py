@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from fa4sim.numerics.exp2 import COEFFICIENTS, emulated_columns
 from fa4sim.numerics.formats import FP8_DTYPES, LARGEST, BoolArray
 from fa4sim.numerics.masks import Window
 from fa4sim.numerics.mma import k_step_of
+from fa4sim.numerics.scales import is_number, is_whole
 from fa4sim.numerics.splits import check_split
 
 WARP_ROWS = 32
@@ -20,6 +24,15 @@ MAX_OFFSET, MAX_OFFSET_FP8 = 0, 8
 
 #: Base-2 logarithm of the largest number of each format that P can have.
 LOG2_MAX = {name: math.log2(LARGEST[name]) for name in ("bf16", "fp16", *FP8_DTYPES)}
+
+
+_FLAGS = ("causal", "pack_gqa", "rescale_per_warp", "allow_saturation")
+_WHOLE = (
+    "tile_m", "tile_n", "q_stage", "emulation_freq", "emulation_res", "emulation_start",
+    "emulation_degree", "num_splits",
+)  # fmt: skip
+#: Options that may be None: the kernel's choice.
+_NONE = ("threshold", "max_offset", "emulation_freq")
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,7 @@ class Options:
     allow_saturation: bool = False
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         k_step = k_step_of(self.dtype)
         if self.tile_m < 32 or self.tile_m % 32:
             raise ValueError(
@@ -74,6 +88,21 @@ class Options:
                 f"split_pv={self.split_pv} must be a share between 0 and 1 (the kernel: 0.75)"
             )
         check_split(0, self.num_splits)
+
+    def _check_kinds(self) -> None:
+        """Refuse what is no number where there should be one, no truth value, and the like."""
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
+        for name in _WHOLE:
+            self._check_kind(name, is_whole, "a whole number")
+        for name in ("threshold", "max_offset", "split_pv"):
+            self._check_kind(name, is_number, "a number")
+
+    def _check_kind(self, name: str, is_kind: Callable[[object], bool], word: str) -> None:
+        value = getattr(self, name)
+        if not (is_kind(value) or (value is None and name in _NONE)):
+            raise ValueError(f"{name}={value!r} must be {word}")
 
     def _check_range(self) -> None:
         """Refuse a threshold and an offset that let P outgrow its format."""

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fa4sim.numerics.scales import is_whole
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -97,19 +99,22 @@ def unpack_lse(packed: NDArray[Scalar], ratio: int) -> NDArray[Scalar]:
 
 
 def _check_axes(array: NDArray[Any], axes: int, layout: str) -> None:
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"a {type(array).__name__} is no NumPy array; {layout} is needed")
     if array.ndim < axes:
         raise ValueError(f"an array of shape {array.shape} has too few axes; {layout} is needed")
 
 
 def _ratio(heads: int, kv_heads: int) -> int:
-    if kv_heads < 1 or heads % kv_heads:
+    if not is_whole(kv_heads) or kv_heads < 1 or heads % kv_heads:
         raise ValueError(
-            f"{heads} heads don't make {kv_heads} groups of equal size; kv_heads must divide heads"
+            f"{heads} heads don't make {kv_heads!r} groups of equal size; kv_heads must divide "
+            "heads"
         )
     return heads // kv_heads
 
 
 def _queries(rows: int, ratio: int) -> int:
-    if ratio < 1 or rows % ratio:
-        raise ValueError(f"{rows} packed rows are no multiple of ratio={ratio}")
+    if not is_whole(ratio) or ratio < 1 or rows % ratio:
+        raise ValueError(f"{rows} packed rows are no multiple of ratio={ratio!r}")
     return rows // ratio

@@ -92,8 +92,8 @@ def scatter_pages(
         array (num_pages, page_size, kv_heads, head_dim) of the same element type.
 
     Raises:
-        ValueError: as :func:`check_page_table`; a sequence is longer than ``rows``; or two
-            sequences that share a page disagree.
+        ValueError: as :func:`check_page_table`; a sequence is longer than ``rows`` or has a page
+            twice; or two sequences that share a page disagree.
 
     >>> rows = np.arange(3.0).reshape(1, 3, 1, 1)
     >>> scatter_pages(rows, np.array([[2, 0]], dtype=np.int32), [3], 2, 3, fill=-1)[..., 0, 0]
@@ -113,6 +113,7 @@ def scatter_pages(
     for number, (row, table, length) in enumerate(zip(rows, page_table, lengths, strict=True)):
         token = np.arange(length)
         place = table[token // page_size], token % page_size
+        _check_once(number, table[: -(-length // page_size)])
         stored = pages[place]
         same = (stored == row[:length]) | ((stored != stored) & (row[:length] != row[:length]))
         clash = np.flatnonzero(written[place] & ~same.all(axis=(1, 2)))
@@ -124,6 +125,18 @@ def scatter_pages(
         pages[place] = row[:length]
         written[place] = True
     return pages
+
+
+def _check_once(number: int, pages: PageTable) -> None:
+    """Refuse a page that would have to hold two parts of one sequence."""
+    found, counts = np.unique(pages, return_counts=True)
+    if (counts > 1).any():
+        page = found[counts > 1][0]
+        first, second = np.flatnonzero(pages == page)[:2]
+        raise ValueError(
+            f"page_table[{number}, {first}] and page_table[{number}, {second}] are both {page}: "
+            f"it cannot hold two parts of sequence {number}; give each a page of its own"
+        )
 
 
 def check_page_table(
@@ -146,6 +159,11 @@ def check_page_table(
     ValueError: page_table[0, 1] is 7, but there are 4 pages, 0 to 3; sequence 0 needs this entry \
 for its 20 tokens
     """
+    if not isinstance(pages, np.ndarray):
+        raise ValueError(
+            f"pages are a {type(pages).__name__}, but a NumPy array (num_pages, page_size, "
+            "kv_heads, head_dim) is needed"
+        )
     if pages.ndim != 4 or pages.shape[1] == 0:
         raise ValueError(
             f"pages {pages.shape} must be (num_pages, page_size, kv_heads, head_dim), with a "

@@ -19,8 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.numerics.formats import FP8_DTYPES, LARGEST, Float32Array, Float64Array, round_to
+from fa4sim.numerics.formats import (
+    FP8_DTYPES,
+    LARGEST,
+    Float32Array,
+    Float64Array,
+    check_float32,
+    round_to,
+)
 from fa4sim.numerics.inputs import FloatArray
+from fa4sim.numerics.scales import check_positive, is_whole
 
 
 def amax_descale(x: FloatArray, dtype: str, kv_heads: int | None = None) -> Float32Array:
@@ -35,21 +43,28 @@ def amax_descale(x: FloatArray, dtype: str, kv_heads: int | None = None) -> Floa
         float32 array (batch, kv_heads), 1 where all elements are 0.
 
     Raises:
-        ValueError: ``dtype`` has not 8 bits, heads don't make whole groups, or ``x`` is not finite.
+        ValueError: ``dtype`` has not 8 bits, heads don't make whole groups, ``x`` is no such array
+            or not finite, or its largest magnitude needs a descale that float32 doesn't hold.
 
     >>> amax_descale(np.array([[[[3.5], [-896.0]]]]), "e4m3")  # two heads
     array([[0.0078125, 2.       ]], dtype=float32)
     """
     _check_fp8(dtype)
+    _check_array(x)
     batch, seqlen, heads, dim = x.shape
     groups = heads if kv_heads is None else kv_heads
-    if groups < 1 or heads % groups:
+    if not is_whole(groups) or groups < 1 or heads % groups:
         raise ValueError(f"kv_heads={kv_heads} must divide the {heads} heads of this array")
     grouped = np.abs(x).reshape(batch, seqlen, groups, heads // groups, dim)
     largest = grouped.max(axis=(1, 3, 4), initial=0.0)
     if not np.isfinite(largest).all():
         raise ValueError("x holds NaN or infinity, so it has no largest magnitude to scale by")
-    descale = (largest / LARGEST[dtype]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        descale = (largest / LARGEST[dtype]).astype(np.float32)
+    if np.isinf(descale).any():
+        raise ValueError(
+            f"x holds {largest.max():.1e}, whose descale is too large for float32; scale x down"
+        )
     return np.where(descale > 0, descale, np.float32(1))
 
 
@@ -71,7 +86,8 @@ def quantize(x: FloatArray, descale: Float32Array, dtype: str) -> Float32Array:
     array([   7., -448.], dtype=float32)
     """
     _check_fp8(dtype)
-    return round_to((x / _per_head(descale, x)).astype(np.float32), dtype)
+    with np.errstate(over="ignore"):  # what becomes infinite saturates
+        return round_to((x / _per_head(descale, x)).astype(np.float32), dtype)
 
 
 def dequantize(x: Float32Array, descale: Float32Array) -> Float64Array:
@@ -92,14 +108,27 @@ def dequantize(x: Float32Array, descale: Float32Array) -> Float64Array:
 
 def _per_head(descale: Float32Array, x: NDArray[Any]) -> Float64Array:
     """Descales in float64, shaped to multiply an array (batch, seqlen, heads, head_dim)."""
+    _check_array(x)
+    descale = check_float32(descale, "descale")
     batch, _, heads, _ = x.shape
-    if descale.ndim != 2 or len(descale) != batch or heads % descale.shape[1]:
+    fits = descale.ndim == 2 and len(descale) == batch and descale.shape[1] > 0
+    if not fits or heads % descale.shape[1]:
         raise ValueError(
             f"descale has shape {descale.shape}, but an array {x.shape} needs {batch} sequences "
             f"and a number of key heads that divides {heads}"
         )
+    check_positive("descale", descale)
     repeated = descale.astype(np.float64).repeat(heads // descale.shape[1], axis=1)
     return np.asarray(repeated[:, None, :, None])
+
+
+def _check_array(x: NDArray[Any]) -> None:
+    is_array = isinstance(x, np.ndarray)
+    if not is_array or x.ndim != 4 or not np.issubdtype(x.dtype, np.floating):
+        what = (
+            f"has shape {x.shape} and dtype {x.dtype}" if is_array else f"is a {type(x).__name__}"
+        )
+        raise ValueError(f"x {what}, but a float array (batch, seqlen, heads, head_dim) is needed")
 
 
 def _check_fp8(dtype: str) -> None:

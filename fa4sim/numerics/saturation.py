@@ -117,12 +117,14 @@ def measure_saturation(
         One row per dtype, offset and threshold.
 
     Raises:
-        ValueError: a dtype, offset or threshold is out of range.
+        ValueError: a dtype, offset or threshold is out of range, or there is no key or no spread.
 
     >>> rows = measure_saturation([4, 8], [4], ["e4m3"], keys=512)
     >>> [(row.offset, row.fits, row.relative_error > 0.1) for row in rows]
     [(4, True, False), (8, False, True)]
     """
+    if keys < 1 or not 0 < score_std < np.inf:
+        raise ValueError(f"keys={keys} must be at least 1, score_std={score_std} positive")
     rows = []
     for dtype in dtypes:
         arrays = _inputs(np.random.default_rng(seed), 1, queries, 1, keys, score_std, dtype)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 
+from fa4sim.numerics.scales import is_whole
+
 MOST_SPLITS = 256
 """The combine kernel takes no more (flash_attn/cute/interface.py, ``_flash_attn_fwd_combine``)."""
 HEURISTIC_MOST_SPLITS = 128
@@ -119,7 +121,7 @@ def choose_num_splits(
         tile_m, tile_n: rows of a query tile and keys of a block.
 
     Raises:
-        ValueError: a size is negative.
+        ValueError: a size is negative, or a tile has no rows or keys.
 
     Source: flash_attn/cute/interface.py, ``_get_fwd_config``: equal head dims. A side of the window
     that is 0 counts as unbounded, there as here.
@@ -135,6 +137,8 @@ def choose_num_splits(
     for name, size in sizes.items():
         if size < 0:
             raise ValueError(f"{name}={size} must not be negative")
+    if tile_m < 1 or tile_n < 1:
+        raise ValueError(f"tile_m={tile_m} and tile_n={tile_n} must be at least 1")
     left, right = window
     loaded = seqlen_k
     is_causal = left is None and right == 0
@@ -156,6 +160,9 @@ def check_split(split: int, num_splits: int) -> None:
         ...
     ValueError: split=3 must be 0 to 2, one of num_splits=3
     """
+    for name, number in (("num_splits", num_splits), ("split", split)):
+        if not is_whole(number):
+            raise ValueError(f"{name}={number!r} must be a whole number")
     if not 1 <= num_splits <= MOST_SPLITS:
         raise ValueError(
             f"num_splits={num_splits} must be 1 to {MOST_SPLITS}; the combine kernel takes no more"

@@ -290,6 +290,17 @@ def test_counts_of_rescales_are_consistent(normal) -> None:
         ({"threshold": 16.0, "dtype": "fp16"}, "threshold=16.0"),
         ({"emulation_degree": 9}, "emulation_degree=9"),
         ({"split_pv": 1.5}, "split_pv=1.5"),
+        ({"q_stage": 2.5}, "q_stage=2.5 must be a whole number"),
+        ({"num_splits": "2"}, "num_splits='2' must be a whole number"),
+        ({"emulation_freq": 2.5}, "emulation_freq=2.5 must be a whole number"),
+        ({"threshold": "8"}, "threshold='8' must be a number"),
+        ({"causal": "yes"}, "causal='yes' must be True or False"),
+        ({"pack_gqa": 1}, "pack_gqa=1 must be True or False"),
+        ({"softmax_scale": 1e300}, r"softmax_scale=1e\+300: the kernel computes in float32"),
+        ({"softmax_scale": 1e-46}, "softmax_scale=1e-46: the kernel computes in float32"),
+        ({"softcap": 1e-46}, "softcap=1e-46: the kernel computes in float32"),
+        ({"softcap": 1e39}, r"softcap=1e\+39: the kernel computes in float32"),
+        ({"sink": np.full(1, np.nan, np.float32)}, "sink holds nan"),
     ],
 )
 def test_bad_arguments_are_refused_with_their_values(change, message) -> None:

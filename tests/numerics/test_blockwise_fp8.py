@@ -228,6 +228,10 @@ def test_what_p_cannot_hold_is_refused_unless_asked_for(dtype, threshold, offset
         ({"v_descale": ones(1, 1, np.nan)}, "v_descale holds nan"),
         ({"dtype": "bf16", "v_descale": ones(1, 1)}, "v_descale is for 8-bit inputs.*'bf16'"),
         ({"q": np.full((1, 4, 1, 32), 0.3, np.float32)}, "q holds values that are not e4m3"),
+        (
+            {"q_descale": ones(1, 1, 1e25), "k_descale": ones(1, 1, 1e25)},
+            r"q_descale · k_descale · softmax_scale · log2\(e\) is 2.6e\+49 at some head",
+        ),
         ({"max_offset": -1}, "max_offset=-1"),
         ({"max_offset": 2.5}, "max_offset=2.5"),
     ],

@@ -78,6 +78,13 @@ def test_sequences_share_the_pages_of_a_common_prefix() -> None:
         scatter_pages(rows, table, [40, 37], 16, 5)
 
 
+def test_a_page_cannot_hold_two_parts_of_a_sequence() -> None:
+    rows, table = np.arange(40.0).reshape(1, 40, 1, 1), np.array([[3, 1, 3]], dtype=np.int32)
+    with pytest.raises(ValueError, match=r"page_table\[0, 0\] and page_table\[0, 2\] are both 3"):
+        scatter_pages(rows, table, [40], 16, 4)
+    assert gather_pages(scatter_pages(rows, table, [32], 16, 4), table, [32]).ravel()[31] == 31
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.float32])
 def test_the_element_type_stays(dtype) -> None:
     pages = np.arange(8).astype(dtype).reshape(4, 2, 1, 1)

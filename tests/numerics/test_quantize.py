@@ -78,6 +78,25 @@ def test_bad_arguments_are_refused_with_their_values() -> None:
             quantize(x, np.ones(shape, np.float32), "e4m3")
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_descales_that_divide_nothing_are_refused(bad) -> None:
+    descale = np.float32([[1.0, bad]])
+    for use in (lambda x: quantize(x, descale, "e4m3"), lambda x: dequantize(x, descale)):
+        with pytest.raises(ValueError, match=f"descale holds {bad}; descales are positive"):
+            use(np.ones((1, 3, 2, 8), np.float32))
+
+
+def test_what_has_no_descale_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"x holds 1\.0e\+300, whose descale is too large"):
+        amax_descale(np.full((1, 1, 1, 8), 1e300), "e4m3")
+    with pytest.raises(ValueError, match=r"x has shape .* dtype int8, but a float array"):
+        amax_descale(np.full((1, 1, 1, 8), -128, np.int8), "e4m3")
+    with pytest.raises(ValueError, match=r"x has shape \(3, 4, 8\)"):
+        quantize(np.zeros((3, 4, 8)), np.ones((1, 4), np.float32), "e4m3")
+    with pytest.raises(ValueError, match=r"descale has shape \(2, 0\)"):
+        quantize(np.zeros((2, 3, 4, 8)), np.ones((2, 0), np.float32), "e4m3")
+
+
 @pytest.fixture(scope="module")
 def rows():
     return {

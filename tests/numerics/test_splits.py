@@ -117,6 +117,11 @@ def test_bad_counts_are_refused_with_what_is_allowed() -> None:
     for split, num_splits in ((0, 0), (0, 257), (4, 4), (-1, 4)):
         with pytest.raises(ValueError, match="split"):
             split_range(0, 8, split, num_splits)
+    for wrong in ((0.5, 4), (0, 4.0), (0, True)):
+        with pytest.raises(ValueError, match="must be a whole number"):
+            split_range(0, 8, *wrong)
+    with pytest.raises(ValueError, match="tile_n=0 must be at least 1"):
+        choose_num_splits(batch=1, kv_heads=1, rows=1, seqlen_k=1, sms=1, tile_n=0)
     with pytest.raises(ValueError, match="total_m_blocks=-1"):
         num_splits_heuristic(-1, 148, 8)
     with pytest.raises(ValueError, match="sms=0"):

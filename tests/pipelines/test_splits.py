@@ -151,6 +151,9 @@ def test_descales_belong_to_sequences_and_heads() -> None:
         ("bf16", (None, None, None), "descales= are for FP8 inputs"),
         ("e4m3", (None, None), r"must be \(q, k, v\)"),
         ("e4m3", (np.ones(2), None, None), r"the descale of q has shape \(2,\); .*needs \(1, 2\)"),
+        ("e4m3", (None, np.array([[1, np.nan]]), None), "the descale of k holds nan"),
+        ("e4m3", (None, None, np.array([[1, 0]])), "the descale of v holds 0"),
+        ("e4m3", (np.full((1, 2), 1e25), np.full((1, 2), 1e25), None), "at some head"),
     ],
 )
 def test_descales_that_do_not_fit(dtype: str, descales: Any, words: str) -> None:
