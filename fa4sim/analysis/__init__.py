@@ -20,6 +20,7 @@ from fa4sim.analysis.critical_path import (
     format_path,
 )
 from fa4sim.analysis.gaps import Gap, format_gaps, unexplained_gaps
+from fa4sim.analysis.meanings import barrier_means
 from fa4sim.analysis.overlap import (
     Overlap,
     format_overlap,
@@ -51,6 +52,7 @@ __all__ = [
     "Verdict",
     "WaitRow",
     "Work",
+    "barrier_means",
     "binding",
     "block_work",
     "bounds",

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from textwrap import indent
 from typing import Any
 
+from fa4sim.analysis.meanings import UNITS, barrier_means
 from fa4sim.cli.options import Setup
 from fa4sim.cli.output import table
-from fa4sim.pipelines.meanings import UNITS, barrier_means
 from fa4sim.report import Report, Wait
 from fa4sim.specs import AnyDesign, Design, HopperDesign, Machine, Problem
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fa4sim import Problem, simulate
+from fa4sim.analysis.meanings import barrier_means
 from fa4sim.pipelines.fa4.barriers import barrier_table
-from fa4sim.pipelines.meanings import barrier_means
 from fa4sim.specs import Design
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fa4sim.analysis.meanings import barrier_means
 from fa4sim.trace import NONE, Trace
 from fa4sim.trace.table import Ints
 from fa4sim.views.counters import counters
@@ -61,6 +62,7 @@ class RunData:
             "lives": self._lives(),
             "counters": self._counters(),
             "looks": self._looks(),
+            "means": self._means(),
         }  # fmt: skip
         return {**parts, "strings": list(self.strings)}
 
@@ -165,6 +167,11 @@ class RunData:
                 for on in waits
             },
         }
+
+    def _means(self) -> dict[str, str]:
+        """What ends a wait, in words, by the number of the name; of those that are known."""
+        means = {on: barrier_means(on) for on in self.trace.wait.unique("on")}
+        return {str(self.code(on)): words for on, words in means.items() if words}
 
 
 def _look(look: Look, group: str) -> list[str]:

@@ -154,6 +154,7 @@ def test_a_wait_says_why_and_its_chain_can_be_walked_back_and_forth(page):
     page.locator(TRACKS).focus()
     why = page.locator(".fa4-why").inner_text()
     assert "Last to arrive: tensor" in why and "commit" in why
+    assert "the scores S are there" in page.locator(".fa4-details dl").inner_text()
     chain = [selected(page)[:2]]
     for _ in range(3):
         page.keyboard.press("[")

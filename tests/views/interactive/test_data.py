@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fa4sim import B200, Design, Problem, simulate
-from fa4sim.analysis import critical_path
+from fa4sim.analysis import barrier_means, critical_path
 from fa4sim.analysis.causes import Causes
 from fa4sim.analysis.records import all_records
 from fa4sim.engine.errors import Deadlock
@@ -53,6 +53,12 @@ def test_a_column_comes_back_in_the_smallest_type(values, kind):
 def test_numbers_that_no_page_can_count_are_refused():
     with pytest.raises(ValueError, match=r"9007199254740993 .* 2\*\*53"):
         Pack().add([2**53 + 1])
+
+
+def test_what_a_wait_is_for_is_told_in_words(read, causal_trace):
+    told = {read.run["strings"][int(code)]: words for code, words in read.run["means"].items()}
+    waited = causal_trace.wait.unique("on")
+    assert told == {name: barrier_means(name) for name in waited} and "" not in told.values()
 
 
 def test_every_span_and_every_wait_that_took_time_is_there_once(trace):

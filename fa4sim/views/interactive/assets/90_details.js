@@ -64,6 +64,7 @@ class Details {
       fact("K/V block", number(s.block[i])),
       fact("stage", number(s.stage[i])),
       run.isWait(i) ? fact(run.text(s.kind[i]) || "on", run.name(i)) : [],
+      run.isWait(i) ? fact("until", run.means[s.name[i]] || "") : [],
       run.isWait(i) && s.phase[i] >= 0 ? fact("phase", `after ${s.phase[i]} completed (waits on parity ${(s.phase[i] + 1) % 2})`) : [],
       fact("reason", run.text(s.reason[i])),
       run.grain ? fact("clock", run.grain) : [],

@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 
 from fa4sim import Problem, simulate
+from fa4sim.analysis.meanings import BARRIERS, UNITS, barrier_means
 from fa4sim.pipelines.fa3 import barriers as hopper
 from fa4sim.pipelines.fa4 import barriers as blackwell
-from fa4sim.pipelines.meanings import BARRIERS, UNITS, barrier_means
 from fa4sim.specs import H200, Design, HopperDesign
 
 #: Not barriers, but a warp stands there, too.
