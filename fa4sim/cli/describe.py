@@ -86,7 +86,7 @@ def _parts(design: Design) -> list[str]:
         f"K/V blocks of {design.tile_n} in {design.kv_stages} slots",
         "CTA pairs" if design.cta_group == 2 else "single CTAs",
         f"{design.scheduler} scheduler",
-        f"{design.emulated_share:.0%} of exponentials by polynomial",
+        f"{100 * design.emulated_share:.3g}% of exponentials by polynomial",
         f"rescale threshold {design.rescale_threshold:g}",
         f"P in {'two parts' if design.p_first_columns < design.tile_n else 'one part'}",
         f"{design.epilogue} epilogue",

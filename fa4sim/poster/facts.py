@@ -11,6 +11,8 @@ from fa4sim.specs import Design
 
 #: More roles than this are not named one by one.
 MANY = 2
+#: Of a CTA; a design may leave some without a role.
+WARPS = 16
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ def roles(design: Design) -> list[RoleRow]:
         design.registers_correction,
         design.registers_other,
     )
+    poly = design.emulated_share
     parts = "P's first part" if design.p_first_columns < design.tile_n else "P"
     last = ["store P's last part · arrive P_full_lastsplit"] if parts != "P" else []
     rows = [
@@ -43,7 +46,7 @@ def roles(design: Design) -> list[RoleRow]:
                 f"wait S_full[{stage}]",
                 "read S · mask · row maximum",
                 "hand the factor over · arrive SoftmaxStats",
-                f"exp2: {1 - design.emulated_share:.0%} MUFU, {design.emulated_share:.0%} FMA",
+                f"exp2: {share(1 - poly)} MUFU, {share(poly)} FMA",
                 f"store {parts} · arrive P_full_O_rescaled",
                 *last,
                 "row sum",
@@ -71,7 +74,7 @@ def roles(design: Design) -> list[RoleRow]:
             "mma",
             str(MMA_WARP),
             other,
-            "asks the tensor core for both GEMMs",
+            "asks the tensor core for QK and PV",
             (
                 "wait P_full_O_rescaled[s] · V's slot full",
                 "PV[s]: O += P V" + (" (waits for P's last part midway)" if last else ""),
@@ -104,6 +107,24 @@ def roles(design: Design) -> list[RoleRow]:
         warp = str(spare_warp(design))
         rows.append(RoleRow("scheduler", warp, other, "fetches the next tile", ask))
     return rows
+
+
+def share(part: float) -> str:
+    """A part of a whole in words.
+
+    >>> share(0.125), share(0.875), share(0.0)
+    ('12.5%', '87.5%', '0%')
+    """
+    return f"{100 * part:.3g}%"
+
+
+def idle_warps(rows: Sequence[RoleRow]) -> list[int]:
+    """The warps of a CTA that have none of these roles."""
+    busy: set[int] = set()
+    for row in rows:
+        ends = [int(end) for end in row.warps.split(" to ")]
+        busy.update(range(ends[0], ends[-1] + 1))
+    return sorted(set(range(WARPS)) - busy)
 
 
 def barriers(design: Design) -> list[tuple[str, str, str, str, str]]:

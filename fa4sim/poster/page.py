@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from fa4sim.poster.facts import RoleRow, barriers, roles
+from fa4sim.poster.facts import WARPS, RoleRow, barriers, idle_warps, roles
 from fa4sim.specs import Design, Machine, Problem
 from fa4sim.views.figure import Picture
 from fa4sim.views.style import (
@@ -21,13 +21,15 @@ from fa4sim.views.style import (
     Look,
     look_of_tensor,
     subscript,
+    text_width,
 )
 
 #: A3, landscape, in inches.
 WIDTH, HEIGHT = 16.54, 11.69
 MARGIN = 0.5
-TITLE, HEADING, TEXT, NOTE = 26.0, 15.0, 11.0, 10.5
-LINE = 0.21
+TITLE, HEADING, TEXT, NOTE = 26.0, 16.0, 12.0, 11.5
+LINE = 0.225
+ASIDE = "#555555"  # what stands back, and still reads from a few steps away
 
 COLOURS = {
     "softmax": ORANGE, "correction": GREEN, "mma": BLUE, "load": PURPLE, "epilogue": PURPLE,
@@ -58,7 +60,7 @@ def poster(problem: Problem, design: Design, machine: Machine) -> Picture:
     axes.text(
         MARGIN, HEIGHT - 0.3, "Drawn by `fa4sim poster` from the design itself. Barriers and roles "
         "have the kernel's own names (flash-attn-4 4.0.0b27).",
-        size=NOTE, color=GREY, va="center",
+        size=NOTE, color=ASIDE, va="center",
     )  # fmt: skip
     figure.describe(title, _alt(rows, table, design, problem))
     return figure
@@ -68,10 +70,11 @@ def _title(axes: Axes, title: str, problem: Problem, design: Design) -> None:
     one = design.q_stages == 1
     tiles = f"{design.q_stages} Q tile{'s'[one:]} of {design.tile_m} rows share{'s'[:one]}"
     pair = "a pair of CTAs works as one" if design.cta_group == 2 else "one CTA on an SM"
+    dims = [str(dim) for dim in dict.fromkeys((problem.head_dim, problem.head_dim_v))]
     axes.text(MARGIN, 0.62, title, size=TITLE, weight="bold", color=INK, va="center")
     words = (
-        f"head dim {problem.head_dim}, {problem.dtype} · {tiles} K/V blocks of "
-        f"{design.tile_n} keys · ring of {design.kv_stages} slots · {pair}, 16 warps each"
+        f"head dim{'s'[len(dims) == 1 :]} {' and '.join(dims)}, {problem.dtype} · {tiles} K/V blocks of "
+        f"{design.tile_n} keys · ring of {design.kv_stages} slots · {pair}"
     )
     axes.text(MARGIN, 1.02, words, size=TEXT + 1.5, color=INK, va="center")
 
@@ -83,7 +86,10 @@ def _heading(axes: Axes, left: float, top: float, text: str) -> float:
 
 def _roles(axes: Axes, rows: list[RoleRow], top: float) -> float:
     """A box for each role, side by side; the lower edge of the boxes."""
-    y = _heading(axes, MARGIN, top, "Roles: what each warp does, block by block")
+    idle = idle_warps(rows)
+    rest = f" (warp{'s'[len(idle) == 1 :]} {', '.join(map(str, idle))}: none)" if idle else ""
+    title = f"Roles of a CTA's {WARPS} warps: what each does, block by block{rest}"
+    y = _heading(axes, MARGIN, top, title)
     gap = 0.14
     width = (WIDTH - 2 * MARGIN - gap * (len(rows) - 1)) / len(rows)
     height = 0.95 + LINE * 1.9 * max(len(row.loop) for row in rows)
@@ -103,10 +109,9 @@ def _roles(axes: Axes, rows: list[RoleRow], top: float) -> float:
 
 def _wrapped(axes: Axes, left: float, top: float, text: str, width: float, **style: Any) -> float:
     """Write ``text`` in as many lines as it needs; where the next one begins."""
-    most = int(width * 72 / (NOTE * 0.53))
     line, lines = "", []
     for word in text.split(" "):
-        if line and len(line) + 1 + len(word) > most:
+        if line and text_width(f"{line} {word}", NOTE) > width:
             lines.append(line)
             line = "  " + word
         else:
@@ -119,11 +124,11 @@ def _wrapped(axes: Axes, left: float, top: float, text: str, width: float, **sty
 
 def _barriers(axes: Axes, table: list[tuple[str, str, str, str, str]], top: float) -> None:
     y = _heading(axes, MARGIN, top, "Barriers: who arrives, who waits")
-    columns = (MARGIN, 2.75, 3.5, 6.1, 7.55)
+    columns = (MARGIN, 2.7, 3.4, 6.05, 7.35)
     for left, name in zip(
         columns, ("barrier", "stages", "arrivals", "waits", "guards"), strict=True
     ):
-        axes.text(left, y, name, size=NOTE, color=GREY, va="center")
+        axes.text(left, y, name, size=NOTE, color=ASIDE, va="center")
     step = min(0.285, (HEIGHT - 0.7 - y) / (len(table) + 1))
     for i, row in enumerate(table):
         y += step
@@ -191,7 +196,7 @@ def _smem(
     small = (parts["statistics"] + parts["barriers"]) / 1024
     note = f"Ring of {design.kv_stages} slots; statistics and barriers take {small:.0f} KiB more."
     if design.overlap_o_q:
-        note += " O leaves through Q's place."
+        note = f"O leaves through Q's place. Statistics and barriers take {small:.0f} KiB more."
     axes.text(left, y + height + 0.2, note, size=NOTE, color=INK, va="center")
 
 

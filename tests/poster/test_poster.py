@@ -11,7 +11,7 @@ from fa4sim import B200, B300, Design, Problem
 from fa4sim.cli.main import main
 from fa4sim.pipelines.fa4.barriers import barrier_table
 from fa4sim.poster import poster
-from fa4sim.poster.facts import barriers, roles
+from fa4sim.poster.facts import barriers, idle_warps, roles
 from fa4sim.views import alt_text, save
 
 PROBLEMS = [
@@ -58,6 +58,7 @@ def test_each_warp_has_one_role_at_most_and_registers_fit(problem, design, machi
         first, *last = map(int, row.warps.split(" to "))
         taken += range(first, (last or [first])[0] + 1)
     assert len(taken) == len(set(taken)) and max(taken) < 16
+    assert sorted([*taken, *idle_warps(roles(design))]) == list(range(16))
     assert {row.role for row in roles(design)} >= {"softmax0", "correction", "mma", "load"}
     assert all(24 <= row.registers <= 256 for row in roles(design))
 
@@ -75,6 +76,14 @@ def test_nothing_is_written_over_an_edge_or_over_each_other(problem, design, mac
         for j, other in enumerate(boxes[:i]):
             words = axes.texts[i].get_text(), axes.texts[j].get_text()
             assert not one.shrunk(0.95, 0.7).overlaps(other.shrunk(0.95, 0.7)), words
+
+
+def test_it_reads_on_half_the_paper():
+    problem = PROBLEMS[0]
+    (axes,) = poster(problem, Design.for_problem(problem, B200), B200).axes
+    smallest = min(text.get_fontsize() for text in axes.texts)
+    assert smallest / 2**0.5 > 7  # points on A4
+    assert {text.get_color() for text in axes.texts} <= {"#222222", "#555555", "black", "white"}
 
 
 def test_alt_text_tells_the_page():
