@@ -10,8 +10,14 @@ from typing import Any
 
 import click
 
-from fa4kernel.cli.facts import deadlock_facts, emulation_words, hazard_facts, hazard_words
-from fa4kernel.cli.files import Complaint, LaunchFile, read_ptx
+from fa4kernel.cli.facts import (
+    deadlock_facts,
+    emulation_words,
+    hazard_facts,
+    hazard_words,
+    serious,
+)
+from fa4kernel.cli.files import Complaint, LaunchFile, naming, read_ptx
 from fa4kernel.emulator import DeadlockError, Emulation, EmulationError
 from fa4kernel.emulator.emulate import CHECKS
 from fa4kernel.emulator.emulate import emulate as run
@@ -113,7 +119,7 @@ def emulate(
     facts: dict[str, Any] = {"file": file, "launch": launch_file, "grid": described.launch.grid}
     facts["replay"] = command(file, launch_file, schedule=schedule, **given)
     try:
-        with refusals(), _bar(as_json) as progress:
+        with refusals(), naming(file), _bar(as_json) as progress:
             found = run(
                 ptx, described.launch, schedule=schedule, trace=traced, progress=progress,
                 replay=facts["replay"], **given,
@@ -213,8 +219,7 @@ def _verdict(found: Emulation, described: LaunchFile, facts: dict[str, Any], qui
     if described.check is not None:
         wrong = described.checked()
         facts["check"] = wrong or "passed"
-    serious = [h for h in found.hazards if h.severity != "advisory"]
-    if serious:
+    if serious(found.hazards):
         more = f"\nthe outputs are wrong, too: {wrong}" if wrong else ""
         raise PipelineBroken(hazard_words(found.hazards) + more, facts)
     if found.hazards and not quiet:

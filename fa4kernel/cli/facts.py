@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,14 +25,47 @@ def emulation_words(found: Emulation, launch: Launch) -> str:
 
 
 def hazard_words(hazards: Sequence[Hazard]) -> str:
-    """Hazards over several lines."""
-    plural = "s" if len(hazards) != 1 else ""
-    lines = [f"{len(hazards)} report{plural} by the checks:"]
-    for hazard in hazards[:MOST_HAZARDS_SHOWN]:
-        lines += [f"  {line}" for line in str(hazard).splitlines()]
-    if len(hazards) > MOST_HAZARDS_SHOWN:
-        lines.append(f"  and {len(hazards) - MOST_HAZARDS_SHOWN} more; --json lists them all")
+    """Hazards over several lines; those of the same source lines are told once."""
+    lines = [f"{counted(hazards)} by the checks:"]
+    groups: dict[tuple[Any, ...], list[Hazard]] = {}
+    for hazard in hazards:
+        groups.setdefault(_sources(hazard), []).append(hazard)
+    for first, *others in list(groups.values())[:MOST_HAZARDS_SHOWN]:
+        lines += [f"  {line}" for line in str(first).splitlines()]
+        if others:
+            lines.append(f"    and {len(others)} more of the same source lines")
+    if len(groups) > MOST_HAZARDS_SHOWN:
+        lines.append(f"  and {len(groups) - MOST_HAZARDS_SHOWN} more; --json lists them all")
     return "\n".join(lines)
+
+
+def counted(hazards: Sequence[Hazard]) -> str:
+    """How many reports there are, by severity.
+
+    >>> counted([Hazard("tmem-fence", "", None, Party("warp 0 of CTA 0", None, 1))])
+    '1 report (1 advisory)'
+    """
+    found = Counter(hazard.severity for hazard in hazards)
+    words = {"hazard": "hazards", "protocol": "protocol faults", "advisory": "advisories"}
+    one = {"hazard": "hazard", "protocol": "protocol fault", "advisory": "advisory"}
+    parts = [f"{n} {(one if n == 1 else words)[name]}" for name in words if (n := found[name])]
+    return f"{len(hazards)} report{'s' if len(hazards) != 1 else ''} ({', '.join(parts)})"
+
+
+def serious(hazards: Sequence[Hazard]) -> list[Hazard]:
+    """Those that make a command fail: all but advisories."""
+    return [hazard for hazard in hazards if hazard.severity != "advisory"]
+
+
+def _sources(hazard: Hazard) -> tuple[Any, ...]:
+    """What reports that are told together have in common: kind and source lines.
+
+    Instructions of unknown source are told one by one.
+    """
+    parties = [party for party in (hazard.first, hazard.second) if party is not None]
+    places = [p.instruction.location if p.instruction is not None else None for p in parties]
+    known = [source_line(place) for place in places if place is not None]
+    return (hazard.kind, *known) if len(known) == len(places) else (id(hazard),)
 
 
 def hazard_facts(hazard: Hazard) -> dict[str, Any]:

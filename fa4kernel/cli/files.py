@@ -6,12 +6,13 @@ import contextlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fa4kernel.emulator import Launch
+from fa4kernel.emulator.ptx.module import PtxError
 from fa4sim.cli.errors import BadInput
 
 #: The name under which a launch file is imported.
@@ -27,13 +28,24 @@ def read_ptx(path: str) -> str:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise BadInput(f"{path!r}: {error.strerror or error}") from None
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file" if missing else error.strerror or error
+        raise BadInput(f"{path!r}: {why}") from None
     try:
         return raw.rstrip(b"\0").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(
             f"{path!r} is no text: give PTX, not a cubin (CUTE_DSL_KEEP=ptx keeps it)"
         ) from None
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """A PTX text that cannot be read is told with its file's name."""
+    try:
+        yield
+    except PtxError as error:
+        raise BadInput(f"{path!r}: {error}") from None
 
 
 @dataclass(frozen=True)

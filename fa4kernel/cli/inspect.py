@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fa4kernel.cli.files import read_ptx
+from fa4kernel.cli.files import naming, read_ptx
 from fa4kernel.cli.kernels import kernel_facts, kernel_words
 from fa4kernel.emulator.inspection.report import Kernel
 from fa4kernel.emulator.inspection.report import inspect as look
@@ -42,7 +42,7 @@ def inspect(as_json: bool, file: str, entry: str | None, template_file: str | No
     instruction that the emulator does not execute (exit code 1 if there is one).
     """
     target = None if template_file is None else _target(template_file)
-    with refusals():
+    with refusals(), naming(file):
         kernels = look(read_ptx(file))
     kernels = _chosen(kernels, entry, file)
     facts: dict[str, Any] = {"file": file, "kernels": [kernel_facts(k) for k in kernels]}

@@ -172,6 +172,24 @@ def check_launch(launch: Launch, directives: Mapping[str, tuple[int, ...]]) -> N
         )
 
 
+def misfit(number: int, value: Any, has: int, wanted: int) -> str:
+    """What is wrong with an argument of ``has`` bytes for a parameter of ``wanted``.
+
+    >>> misfit(2, np.zeros((4, 8), np.float32), 8, 4)
+    'argument 2 has 8 bytes, the parameter 4: a pointer to float32 (4, 8)'
+    """
+    what, more = reprlib.repr(value), ""
+    if isinstance(value, np.ndarray | Pointer):
+        array = value.array if isinstance(value, Pointer) else value
+        what = f"a pointer to {array.dtype} {array.shape}"
+        if has < wanted:
+            more = (
+                "; if a struct begins with that pointer, as a CuTe tensor does, give "
+                "Struct(array, ...) with what comes behind it"
+            )
+    return f"argument {number} has {has} bytes, the parameter {wanted}: {what}{more}"
+
+
 _FORMATS = {"f32": "<f", "f64": "<d", "f16": "<e"}
 
 

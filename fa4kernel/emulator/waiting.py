@@ -55,6 +55,7 @@ class Waiting:
         landed: the last bytes that came.
         came: who arrived in the phase under way.
         missing: who has code that arrives here and did not, and what keeps each.
+        counted: where the source (or PTX) sets the count of an mbarrier, or "".
         words: all of it in a sentence, where ``kind`` is "other".
     """
 
@@ -77,6 +78,7 @@ class Waiting:
     landed: Came | None = None
     came: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    counted: str = ""
     words: str = ""
 
     @property
@@ -115,8 +117,18 @@ class Waiting:
         for each in self.missing:
             found.append(f"  missing: {each}")
         if not self.missing and self.kind == "mbarrier":
-            found.append("  missing: no instruction of this kernel is known to arrive there")
+            found.append(f"  missing: {self._nobody()}")
         return found
+
+    def _nobody(self) -> str:
+        """What it means that nobody is left who could come."""
+        if not self.arrived or self.arrived == self.expected:
+            return "no instruction of this kernel is known to arrive there"
+        where = f" ({self.counted})" if self.counted else ""
+        return (
+            f"nobody: all that are known to arrive there have, {self.arrived} in all; is the count "
+            f"of {self.expected} in mbarrier.init{where} too high?"
+        )
 
     def _what(self) -> str:
         where = "" if self.owner in (self.cta, -1) else f" of CTA {self.owner}"

@@ -271,8 +271,12 @@ OUTPUT = ("row sum", "LSE", "scale O", "round O")
 def kind_of_work(role: str, op: str) -> str:
     """What kind of work an op on a path is, in a word or two.
 
+    A row sum ends every softmax step on Blackwell, and the tile on Hopper.
+
     >>> kind_of_work("softmax0", "exp2"), kind_of_work("mma", "wake P_full_O_rescaled")
     ('softmax arithmetic', 'hand-off')
+    >>> kind_of_work("softmax0", "row sum"), kind_of_work("consumer0", "row sum")
+    ('softmax arithmetic', 'epilogue')
     """
     if op in KINDS:
         return KINDS[op]
@@ -284,7 +288,7 @@ def kind_of_work(role: str, op: str) -> str:
         return "epilogue"
     if op.split(" ")[0] in ("wake", "try", "commit", "arrive", "issue", "read", "free", "pass"):
         return "hand-off"
-    if op in OUTPUT:
+    if op in OUTPUT and role.startswith("consumer"):
         return "epilogue"
     if role.startswith(("softmax", "consumer")):
         return "softmax arithmetic"

@@ -158,8 +158,9 @@ def words(model: CacheModel, workload: Workload, rows: list[PageRow], reserved: 
         "",
         "empty: slots without a token, of all; copied: tokens kept again where requests part, of "
         "the distinct ones;",
-        "sharing saves: pages, of those without sharing; users: requests that fit into the memory, "
-        "alone: without sharing.",
+        "sharing saves: pages, of those without sharing; MiB a request: copies and table included;",
+        "table: of all that were drawn; users: drawn requests that fit into the memory, in their "
+        "order; alone: without sharing.",
         f"Without pages, where every sequence reserves room for {workload.longest:,} tokens, "
         f"{reserved:,} fit.",
     ])  # fmt: skip

@@ -36,6 +36,14 @@ WORKLOADS: dict[str, Workload] = {
         Lengths.of("lognormal:1000:0.8:32768"), branches=16, branch=Lengths.of("uniform:1:8")
     ),
 }  # fmt: skip
+#: What the columns mean.
+READING = (
+    "*MiB per request* is a mean over all that were drawn, page table and copies included; *page "
+    "table* is that of all of them, with a row for every sequence as long as the longest. "
+    "*Users* are requests that fit, in the order of the draw, with their rows of the table: "
+    "chance moves a hundred of them by some percent. A request with several samples or drafts "
+    "is one user with as many sequences."
+)
 SHOWN = "eight samples of each answer, instructions shared by 50"
 SIZES = (1, 16, 32, 64, 128, 256)
 
@@ -74,6 +82,7 @@ def section(
         f"{fa4sim.__version__}). {model.layers} layers, {model.kv_heads} K/V heads of "
         f"{model.head_dim}, {model.dtype}: {model.token_bytes / 1024:,.0f} KiB per token; "
         f"{memory_bytes / 2**30:,.0f} GiB for the cache and its page table; 5,000 requests drawn.",
+        READING,
     ]
     for name, rows in compared.items():
         workload = WORKLOADS[name]

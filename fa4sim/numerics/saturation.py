@@ -9,7 +9,7 @@ and what is larger becomes 448, silently. Two choices make P large:
 
 So P stays below 2**(offset + threshold), which must stay below 2**8.807. The first version of the
 kernel had offset 8 and threshold 4: up to 4096. A weight of 4096 became 448, but *the row sum took
-it in full*, so the heaviest keys of a row lost up to 8/9 of their share and the output shrank; the
+it in full*, so the heaviest keys of a row lost up to 89 % of their share and the output shrank; the
 log-sum-exp stayed right, and nothing warned.
 
 **Where it shows.** Never in the first block that a row sees, whose maximum is exact. So a decode

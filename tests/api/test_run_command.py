@@ -10,7 +10,7 @@ pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[k
 from fa4kernel import api
 from fa4kernel.cli import run as command
 from fa4kernel.cli.pages import with_traps
-from fa4kernel.emulator import DeadlockError, Emulation
+from fa4kernel.emulator import DeadlockError, Emulation, EmulationError
 from fa4kernel.emulator.checks.hazard import Hazard, Party
 from fa4sim.cli.check import random_inputs
 from fa4sim.numerics import attention_float64, round_to
@@ -95,6 +95,21 @@ def test_a_hazard_ends_with_3(fa4kernel, pretended):
     assert outcome.json["hazards"][0]["kind"] == "read-before-write"
 
 
+def test_an_advisory_is_told_and_ends_with_0(fa4kernel, pretended):
+    reader = Party("warp 0 of CTA 0", None, 9)
+    pretended(hazards=[Hazard("tmem-fence", "a fence is missing", None, reader, None, "emulate()")])
+    outcome = fa4kernel("run", *TINY)
+    assert outcome.code == 0 and "ok in" in outcome.out
+    assert "1 report (1 advisory) by the checks" in outcome.out
+    assert "replay" not in outcome.out  # nobody here has called emulate()
+
+
+def test_a_fault_of_the_kernel_ends_with_3(fa4kernel, pretended):
+    pretended(error=EmulationError("too many arrivals", kind="arrival-underflow"))
+    outcome = fa4kernel("run", *TINY, "--json")
+    assert outcome.code == 3 and outcome.json["fault"] == "arrival-underflow"
+
+
 def test_a_deadlock_ends_with_3_and_tells_who_waits(fa4kernel, monkeypatch):
     emulate = api.emulate
 
@@ -163,6 +178,7 @@ def test_a_file_of_lengths_that_is_not_there_is_bad_input(fa4kernel, tmp_path):
         (("--heads", 3, "--kv-heads", 1, "--set", "q_load=tma"), "q_load"),
         (("--seqlen-q", 10**6), "1000000"),
         (("--backend", "tpu"), "tpu"),
+        (("--machine", "h200"), "this command runs the Blackwell kernel"),
     ],
 )
 def test_refusals_end_with_2_before_anything_runs(fa4kernel, options, quoted):

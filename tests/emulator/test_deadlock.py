@@ -41,6 +41,18 @@ def test_who_is_missing_is_told_with_what_keeps_them(silent_producer):
     assert consumer.missing == ()
 
 
+def test_a_count_that_is_too_high_is_told_apart_from_arrivals_that_are_missing(tmp_path):
+    text = ring(tmp_path)
+    assert text.count("[%r4+16], 32;") == 1
+    producer, _ = deadlock(text.replace("[%r4+16], 32;", "[%r4+16], 33;"), ring_launch()).waits
+    assert (producer.arrived, producer.expected, producer.missing) == (32, 33, ())
+    words = "\n".join(producer.lines())
+    assert "nobody: all that are known to arrive there have, 32 in all" in words
+    assert f"the count of 33 in mbarrier.init ({producer.counted}) too high?" in words
+    assert producer.counted.startswith("ring.py:")
+    assert "no instruction of this kernel" not in words
+
+
 def test_the_last_arrival_is_told_with_its_line_and_tick(tmp_path):
     # The consumer stops releasing slots after the first two.
     text = ring(tmp_path).replace(

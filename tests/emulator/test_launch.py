@@ -79,6 +79,10 @@ def test_structs_are_laid_out_as_c_does():
         ([np.zeros(4, np.uint32), b"12"], "argument 1 has 2 bytes, the parameter 24"),
         ([np.zeros((4, 4), np.uint32)[:, ::2], bytes(24)], "not contiguous"),
         ([np.uint32(1), bytes(24)], "has 4 bytes, the parameter 8"),
+        (
+            [np.zeros(4, np.uint32), np.zeros((9, 2))],
+            r"argument 1 has 8 bytes, the parameter 24: a pointer to float64 \(9, 2\); .*Struct",
+        ),
         ([object(), bytes(24)], "object"),
     ],
 )

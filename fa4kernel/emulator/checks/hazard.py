@@ -152,7 +152,9 @@ class Hazard:
             lines[0] += f", at {self.place}"
         if self.first is not None:
             lines.append(f"  first:  {self.first}")
-        lines.append(f"  second: {self.second}")
-        more = f", {self.count} times" if self.count > 1 else ""
-        lines.append(f"  replay: {self.replay}{more}")
+        lines.append(f"  {'second' if self.first else 'by'}: {self.second}")
+        if self.count > 1:
+            lines.append(f"  found {self.count:,} times")
+        if self.replay:
+            lines.append(f"  replay: {self.replay}")
         return "\n".join(lines)

@@ -11,7 +11,7 @@ from fa4kernel.emulator.errors import EmulationError
 from fa4kernel.emulator.machine.barrier_address import one_barrier
 from fa4kernel.emulator.machine.bulk import Load, Store
 from fa4kernel.emulator.machine.convoy import Convoy, Mask
-from fa4kernel.emulator.machine.layout import PARAM_WINDOW, RANK_SHIFT
+from fa4kernel.emulator.machine.layout import PARAM_WINDOW, RANK_SHIFT, SHARED_START
 from fa4kernel.emulator.machine.program import (
     Condition,
     Context,
@@ -138,13 +138,21 @@ def _tensor_load(instruction: Instruction, context: Context) -> Handler:
 
 def check_room(machine: Machine, load: Load, rank: int) -> None:
     """Raise if a copy reaches past the shared memory of a CTA, or no CTA has that rank."""
-    limit = machine.shared.shape[1]
-    if load.offset + load.extent > limit or rank >= machine.shape.size:
+    if load.offset + load.extent > machine.shared.shape[1] or rank >= machine.shape.size:
         raise EmulationError(
-            f"a copy of {load.bytes} bytes to shared offset {load.offset:#x} of CTA rank {rank}: a"
-            f" CTA has {limit:#x} bytes, its cluster {machine.shape.size} CTAs",
+            f"a copy of {load.bytes:,} bytes to shared offset {load.offset:#x} of CTA rank {rank}: "
+            f"a CTA has {room(machine)}, its cluster {machine.shape.size} CTAs",
             load.instruction, "out-of-bounds",
         )  # fmt: skip
+
+
+def room(machine: Machine) -> str:
+    """How much shared memory a CTA has, in words."""
+    last = machine.shared.shape[1]
+    return (
+        f"offsets {SHARED_START:#x} to {last - 1:#x}: {last - SHARED_START:,} bytes, by "
+        "shared_bytes of the launch and the PTX"
+    )
 
 
 def check_coordinates(instruction: Instruction, operand: TensorAddress, rows: bool) -> None:
@@ -214,8 +222,8 @@ def start_store(machine: Machine, convoy: Convoy, store: Store) -> None:
     """Put a store under way, as part of its thread's open group."""
     if store.offset + store.extent > machine.shared.shape[1]:
         raise EmulationError(
-            f"a copy of {store.bytes} bytes from shared offset {store.offset:#x}: a CTA has"
-            f" {machine.shared.shape[1]:#x} bytes", store.instruction, "out-of-bounds",
+            f"a copy of {store.bytes:,} bytes from shared offset {store.offset:#x}: a CTA has"
+            f" {room(machine)}", store.instruction, "out-of-bounds",
         )  # fmt: skip
     if machine.monitor is not None:
         machine.monitor.store_issued(convoy, store)

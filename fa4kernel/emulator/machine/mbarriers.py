@@ -9,7 +9,7 @@ before somebody says that it is expected.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,17 +196,29 @@ class MBarriers:
         change = np.broadcast_to(np.asarray(expect, np.int64) - complete, shape).astype(np.int32)
         for i, count, moved in zip(index, arrivals, change, strict=True):
             if count > self.pending[i]:
-                cta, offset = self.place(int(i))
-                raise EmulationError(
-                    f"too many arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta}:"
-                    f" {count} more, where {self.pending[i]} of {self.expected[i]} are missing in"
-                    f" this phase (and {self.bytes[i]} bytes)",
-                    instruction, "arrival-underflow", offset,
-                )  # fmt: skip
+                self._underflow(int(i), int(count), instruction)
             self.pending[i] -= count
             self.bytes[i] += moved
             if self.pending[i] == 0 and self.bytes[i] == 0:
                 self._complete(np.array([i]))
+
+    def _underflow(self, index: int, count: int, instruction: Instruction) -> NoReturn:
+        cta, offset = self.place(index)
+        pending, expected, owed = (
+            int(each[index]) for each in (self.pending, self.expected, self.bytes)
+        )
+        why = f"{pending} of {expected} are missing in this phase"
+        if not pending:
+            landed = "landed that nobody announced" if owed < 0 else "announced have not landed"
+            why += (
+                f". It is not over, as {abs(owed):,} bytes {landed}; an arrival for the next phase "
+                "must wait for the end of this one: is a wait missing before it?"
+            )
+        raise EmulationError(
+            f"too many arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta}:"
+            f" {count} more, where {why}",
+            instruction, "arrival-underflow", offset,
+        )  # fmt: skip
 
     def _overflow(self, index: Indices, instruction: Instruction) -> None:
         bad = index[abs(self.bytes[index]) > LARGEST_COUNT][0]

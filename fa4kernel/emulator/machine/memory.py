@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.emulator.errors import EmulationError
-from fa4kernel.emulator.launch import Launch, Pointer, Struct, scalar_bytes
+from fa4kernel.emulator.launch import Launch, Pointer, Struct, misfit, scalar_bytes
 from fa4kernel.emulator.machine.layout import GLOBAL_WINDOW
 from fa4kernel.emulator.ptx.module import Function, Instruction, Module, Parameter
 from fa4kernel.emulator.tensor.tensor_map import TensorMap
@@ -109,10 +109,7 @@ class Memory:
         for number, (parameter, value) in enumerate(zip(parameters, given, strict=True)):
             raw = self._packed(value, parameter, f"{ARGUMENT}{number}")
             if len(raw) != parameter.size and value is not None:
-                raise ValueError(
-                    f"argument {number} has {len(raw)} bytes, the parameter {parameter.size}: "
-                    f"{value!r}"
-                )
+                raise ValueError(misfit(number, value, len(raw), parameter.size))
             block[parameter.offset : parameter.offset + len(raw)] = np.frombuffer(raw, np.uint8)
         return block
 

@@ -95,8 +95,14 @@ class Waits:
             arrived=expected - int(barriers.pending[index]), expected=expected,
             bytes=int(barriers.bytes[index]), last=self._came(barriers.arrivals.last(index)),
             landed=self._came(barriers.arrivals.last(index, landed=True)),
-            came=self._roles(barriers.arrivals.came(index)),
+            came=self._roles(barriers.arrivals.came(index)), counted=self._counted(offset),
         )  # fmt: skip
+
+    def _counted(self, offset: int) -> str:
+        """Where the count of an mbarrier is set."""
+        sites = _sites(self.names.mbarriers.get(offset))
+        places = dict.fromkeys(self._line(site) for site in sites if site.way == "init")
+        return ", ".join(list(places)[:3])
 
     def _named(self, base: Waiting, condition: Passed, slot: int) -> Waiting:
         named, cta = self.machine.named, slot % self.machine.shape.ctas

@@ -114,7 +114,8 @@ def test_files_that_are_no_ptx_end_with_2(fa4kernel, launch_file, tmp_path):
     cubin.write_bytes(b"\x7fELF\xff\xfe\x00\x01")
     broken = tmp_path / "broken.ptx"
     broken.write_text("not PTX")
-    for path, told in ((cubin, "no text"), (broken, "line 1"), (tmp_path / "none.ptx", "No such")):
+    for path, told in ((cubin, "no text"), (broken, "broken.ptx': line 1"),
+                       (tmp_path / "none.ptx", "no such file")):  # fmt: skip
         outcome = fa4kernel("emulate", path, "--launch", launch_file())
         assert outcome.code == 2
         assert told in outcome.err
