@@ -22,8 +22,13 @@ NOT_SEARCHED = {
     "full-and-empty",
     "occupancy",
     "bank",
+    "bf16",
     "commit",
+    "gemm",
+    "issue",
+    "launch",
     "register",
+    "roofline",
     "span",
     "wave",
 }
