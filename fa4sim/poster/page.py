@@ -73,8 +73,8 @@ def _title(axes: Axes, title: str, problem: Problem, design: Design) -> None:
     dims = [str(dim) for dim in dict.fromkeys((problem.head_dim, problem.head_dim_v))]
     axes.text(MARGIN, 0.62, title, size=TITLE, weight="bold", color=INK, va="center")
     words = (
-        f"head dim{'s'[len(dims) == 1 :]} {' and '.join(dims)}, {problem.dtype} · {tiles} K/V blocks of "
-        f"{design.tile_n} keys · ring of {design.kv_stages} slots · {pair}"
+        f"head dim{'s'[len(dims) == 1 :]} {' and '.join(dims)}, {problem.dtype} · {tiles} "
+        f"K/V blocks of {design.tile_n} keys · ring of {design.kv_stages} slots · {pair}"
     )
     axes.text(MARGIN, 1.02, words, size=TEXT + 1.5, color=INK, va="center")
 
