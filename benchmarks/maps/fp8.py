@@ -52,7 +52,8 @@ def section(rows: Sequence[Row]) -> Section:
                   "queries and keys", "batch"),
         f"How many times as fast FP8 is as bf16, {min(gains):.2f} to {max(gains):.2f}",
         f"From {min(gains):.2f} to {max(gains):.2f} times, and never near 2. Published: up to 1.16 "
-        "(flash-attention pull request 2109; its shapes are not given). What stops a batch of "
+        "(Modal, 2026-06-11; the shapes are not given); rows of pull request 2109 stand [beside "
+        "the simulator](validation/inference.md#fp8-as-it-came). What stops a batch of "
         f"{SHOWN}, by the report of `fa4sim run`:\n\n" + table(head, lines)
         + "".join(f"\n\nLeft out: {text}." for text in left_out(rows)),
     )  # fmt: skip

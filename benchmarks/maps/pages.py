@@ -58,17 +58,18 @@ def section(rows: Sequence[Row]) -> Section:
         "The size of a page, and the bandwidth that is left",
         "A decode step: one new token for each sequence, 32 query heads on 4 K/V heads of d = 128, "
         "bf16. K and V lie in pages of a KV cache. A page of 128 tokens is a tile, and TMA copies "
-        "it as one. With any other size two warps copy row by row (`cp.async`) and must look up "
+        "it as one. With any other size four warps copy row by row (`cp.async`) and must look up "
         "where each row lies. *naive*: every thread of a row finds its address by itself. "
         "*transposed*: each thread finds that of other rows and passes it on by shuffles.",
         lines(series, "How fast K and V are read from pages", "tokens of a page", "TB/s",
               {"what HBM gives at most, in the model": B200.hbm_bytes_per_second / 1e12}),
         "TB/s by page size, naive and transposed",
         f"With pages of one token transposing makes the step "
-        f"{naive['time_us'] / transposed['time_us']:.2f} times as fast (published: up to 2.40, "
-        "pull request 2104). The simulator's step costs less than the published one at pages from "
-        "8 tokens on: it knows nothing of what scattered rows do to HBM. By page size, and without "
-        "pages, in TB/s:\n\n"
+        f"{naive['time_us'] / transposed['time_us']:.2f} times as fast (published: up to 2.40, on "
+        "a shape that isn't given; Modal, 2026-06-11). Here both ways have one Q tile and four "
+        "load warps. The steps of pull request 2104 had two tiles and two warps before, so they "
+        "gain more: [beside the simulator](validation/inference.md#pages-of-any-size). What "
+        "scattered rows do to HBM is not modelled. By page size, and without pages, in TB/s:\n\n"
         + table(("", *(f"{size}" for size in sizes), "in one piece"), body)
         + "".join(f"\n\nLeft out: {text}." for text in left_out(rows)),
     )  # fmt: skip

@@ -63,8 +63,8 @@ def section(rows: Sequence[Row]) -> Section:
         f"The fastest number of splits by length and batch, up to {most:.1f} times as fast as none",
         f"What splitting buys is a GPU that is full: up to {most:.1f} times at batch 1, nothing "
         "worth having once batch times K/V heads are nearly as many as SMs. The published figure "
-        "for short queries is up to 4.37 times (flash-attention pull request 1940; its shape is "
-        "not given). "
+        "is up to 4.37 times (Modal, 2026-06-11; its shape is not given), with shapes of pull "
+        "request 1940 [beside the simulator](validation/inference.md#headline-ratios). "
         "Short sequences want fewer, since each part costs its own start, its end, and work in the "
         "second kernel. Tried were "
         f"{', '.join(map(str, counts))}. Fastest / the kernel's own choice (`num_splits=0`) / what "
