@@ -140,25 +140,25 @@ def barrier_table(design: Design) -> dict[str, BarrierSpec]:
             why="initialised with its pipeline; P may be overwritten once PV has read it, which "
             "S_full tells",
         ),
-        BarrierSpec("O_full", q, 1, {"tensor": 1}, ("correction",), "final O[s] may be read"),
+        BarrierSpec("O_full", q, 1, {"tensor": 1}, ("correction",), "O[s]: final, may be read"),
         BarrierSpec(
             "O_empty", q, WARPGROUP * c, {}, (), "nothing", used=False,
             why="allocated with its pipeline; the next tile's O is guarded by P_full_O_rescaled",
         ),
         BarrierSpec(
             "softmax_stats_empty", q, WARPGROUP, {"correction": WARPGROUP}, softmax,
-            "sScale[s] may be overwritten", starts_free=True,
+            "sScale[s]: may be overwritten", starts_free=True,
         ),
         BarrierSpec(
             "softmax_stats_full", q, WARPGROUP, {}, (), "nothing", used=False,
             why="replaced by the named barriers SoftmaxStats in March 2026, for latency",
         ),
         BarrierSpec(
-            "O_epi_full", q, WARPGROUP, {"correction": WARPGROUP}, ("epilogue",), "sO[s] written",
+            "O_epi_full", q, WARPGROUP, {"correction": WARPGROUP}, ("epilogue",), "sO[s]: written",
             used=design.epilogue == "tma",
         ),
         BarrierSpec(
-            "O_epi_empty", q, WARP, {"epilogue": WARP}, ("correction",), "sO[s] read out",
+            "O_epi_empty", q, WARP, {"epilogue": WARP}, ("correction",), "sO[s]: read out",
             starts_free=True, used=design.epilogue == "tma",
         ),
         BarrierSpec(

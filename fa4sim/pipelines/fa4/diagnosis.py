@@ -28,9 +28,15 @@ def check_end(cluster: Cluster) -> None:
                         "unobserved_phase", barrier.name, barrier.stage, barrier.cta,
                         barrier.last_by, key, -1, -1, core.now,
                         f"{key} never waited for phase {seen + 1} of {barrier.completions}: "
-                        f"nothing kept it from using {cluster.table[barrier.name].guards} early",
+                        f"nothing kept it from using {_guarded(cluster, barrier)} too early",
                     )
                 )  # fmt: skip
+
+
+def _guarded(cluster: Cluster, barrier: Barrier) -> str:
+    """What a barrier guards: the subject of its words in the table, with its own stage."""
+    subject = cluster.table[barrier.name].guards.split(":")[0]
+    return subject.replace("[s]", f"[{barrier.stage}]")
 
 
 def all_barriers(cluster: Cluster) -> list[Barrier]:
