@@ -120,3 +120,10 @@ def test_a_fault_that_would_break_nothing_is_refused(text, said):
 def test_a_ring_of_two_slots_has_none_to_swap():
     with pytest.raises(Failure, match="kv_stages=2"):
         parse_faults(["swap_slots:load_KV_full"], Design(kv_stages=2))
+
+
+def test_a_wait_left_out_is_told_in_a_sentence(fa4sim):
+    outcome = fa4sim("run", *ONE, "--break", "drop_wait:O_full")
+    assert outcome.code == 3
+    assert "correction (warp 8) never waited for phase 1 of 1" in outcome.err
+    assert "nothing kept it from using O[0] too early" in outcome.err

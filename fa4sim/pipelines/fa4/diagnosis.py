@@ -27,10 +27,20 @@ def check_end(cluster: Cluster) -> None:
                     Hazard(
                         "unobserved_phase", barrier.name, barrier.stage, barrier.cta,
                         barrier.last_by, key, -1, -1, core.now,
-                        f"{key} never waited for phase {seen + 1} of {barrier.completions}: "
+                        f"{_who(key)} never waited for phase {seen + 1} of {barrier.completions}: "
                         f"nothing kept it from using {_guarded(cluster, barrier)} too early",
                     )
                 )  # fmt: skip
+
+
+def _who(key: str) -> str:
+    """An agent's key in words.
+
+    >>> _who("correction.8@0"), _who("tensor@0")
+    ('correction (warp 8)', 'tensor')
+    """
+    role, _, warp = key.partition("@")[0].partition(".")
+    return f"{role} (warp {warp})" if warp else role
 
 
 def _guarded(cluster: Cluster, barrier: Barrier) -> str:
