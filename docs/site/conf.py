@@ -3,6 +3,7 @@
 import os
 
 from docutils import nodes
+from explore import WIDGET, with_timelines
 
 import fa4sim
 
@@ -56,14 +57,13 @@ html_theme_options = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
 LIVE_ONLY = "(The notebook has a control here: open it with `make lab` to turn the knob.)"
 
 
 def without_controls(app, tree):
     """Put a line of words where a notebook shows a control: a page can't re-run anything.
 
-    A widget that brings a picture of itself, as the interactive timeline does, is shown by that.
+    A widget that brings a picture of itself is shown by that.
     """
     noted = None
     for bundle in list(tree.findall(nodes.container)):
@@ -86,4 +86,5 @@ def without_controls(app, tree):
 
 def setup(app):
     """Called by Sphinx."""
+    app.connect("doctree-read", with_timelines)
     app.connect("doctree-read", without_controls)

@@ -13,7 +13,9 @@ CONF = Path(__file__).resolve().parents[2] / "docs" / "site" / "conf.py"
 def conf():
     spec = importlib.util.spec_from_file_location("site_conf", CONF)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(CONF.parent))  # as it is when Sphinx reads it
+        spec.loader.exec_module(module)
     return module
 
 

@@ -20,7 +20,12 @@ ENDING = ".html"
 
 
 def page(payload: Payload, picture: Picture) -> str:
-    """The HTML of a page that shows ``payload``; ``picture`` is there until a script replaces it.
+    """The HTML of a page that shows ``payload``, and ``picture`` until a script replaces it."""
+    return page_with(payload, png(picture), alt_text(picture))
+
+
+def page_with(payload: Payload, picture: bytes, words: str) -> str:
+    """:func:`page` with the bytes of a PNG, and ``words`` for who does not see it.
 
     Every name of the trace is data of the page, never part of its markup or of its script. The
     page's own policy lets it run its one script and load nothing.
@@ -31,7 +36,7 @@ def page(payload: Payload, picture: Picture) -> str:
         f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(styles)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    image = base64.b64encode(png(picture)).decode()
+    image = base64.b64encode(picture).decode()
     columns = base64.b64encode(payload.columns).decode()
     return f"""<!doctype html>
 <html lang="en">
@@ -46,7 +51,7 @@ def page(payload: Payload, picture: Picture) -> str:
 <body>
 <main>
 <div id="fa4-timeline"></div>
-<figure id="fa4-picture"><img alt="{html.escape(alt_text(picture))}" src="data:image/png;base64,{image}"></figure>
+<figure id="fa4-picture"><img alt="{html.escape(words)}" src="data:image/png;base64,{image}"></figure>
 </main>
 <script type="application/json" id="fa4-header">{json_in_script(payload.header)}</script>
 <script type="application/octet-stream" id="fa4-columns">{columns}</script>

@@ -8,10 +8,14 @@ from typing import Any
 
 import anywidget
 import traitlets
+from IPython.display import publish_display_data
 
 from fa4sim.views.figure import Picture, alt_text, png
 from fa4sim.views.interactive.assets import WIDGET, script, text
 from fa4sim.views.interactive.data import Payload
+
+#: What stands below the picture where a notebook shows no widgets.
+NOT_LIVE = "(Run the cell: the same as a timeline to explore.)"
 
 
 class TimelineWidget(anywidget.AnyWidget):
@@ -21,7 +25,8 @@ class TimelineWidget(anywidget.AnyWidget):
     row being that of the (expanded) trace's table; empty for nothing. ``observe`` it to follow.
     ``height`` is that of the tracks, in pixels.
 
-    Where the output is not live (a notebook on a web site, or printed), its picture stands there.
+    Its picture is put out before it, for where nothing is live: a notebook that is opened again,
+    printed, or on a web site. Where the timeline is live, JupyterLab does not show the picture.
     """
 
     _esm = script(WIDGET)
@@ -35,13 +40,17 @@ class TimelineWidget(anywidget.AnyWidget):
         super().__init__(header=json.dumps(payload.header), columns=payload.columns, height=height)
         self.picture = picture
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        live = super()._repr_mimebundle_(**kwargs)
-        data, metadata = live if live is not None else ({}, {})
-        data = {
-            **data,
+    def _ipython_display_(self) -> None:
+        """Put out the picture, then what becomes the timeline where the notebook is live."""
+        still = {
             "text/plain": alt_text(self.picture),
             "image/png": base64.b64encode(png(self.picture)).decode(),
         }
         width = round(self.picture.get_figwidth() * self.picture.dpi)
-        return data, {**metadata, "image/png": {"width": width}}
+        publish_display_data(still, {"image/png": {"width": width}})
+        publish_display_data(*self._repr_mimebundle_())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = live if live is not None else ({}, {})
+        return {**data, "text/plain": NOT_LIVE}, metadata

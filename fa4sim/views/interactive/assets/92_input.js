@@ -134,10 +134,11 @@ class Input {
     // Enter, space and arrows do on a button what they do everywhere.
     const onCanvas = [app.dom.trackCanvas, document.body].includes(event.target);
     const act = this.actions(onCanvas)[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    // A notebook has keys of its own, which insert and cut cells: none of them act from in here.
+    if (act || event.key.length === 1) event.stopPropagation();
     if (!act) return;
     act();
     event.preventDefault();
-    event.stopPropagation(); // a notebook has keys of its own
   }
 
   actions(onCanvas) {

@@ -58,6 +58,7 @@ class App {
     this.resizes.disconnect();
     this.themes.disconnect();
     cancelAnimationFrame(this.pending);
+    clearTimeout(this.once);
     this.root.replaceChildren();
   }
 
@@ -103,7 +104,13 @@ class App {
     this.redraw();
   }
 
+  /** Whether it has a place on the page: a notebook may hide it for a while. */
+  get hidden() {
+    return this.dom.scroller.clientHeight === 0;
+  }
+
   resize() {
+    if (this.hidden) return;
     this.view.width = Math.max(50, this.dom.trackCanvas.clientWidth);
     this.dom.trackCanvas.style.height = `${this.dom.scroller.clientHeight}px`;
     this.redraw();
@@ -112,10 +119,21 @@ class App {
   redraw() {
     this.pending ??= requestAnimationFrame((now) => {
       this.pending = null;
+      // Shown again before this frame ends, nobody would hear of it; shown later, resize() does.
+      if (this.hidden) {
+        this.once ??= setTimeout(() => this.again());
+        return;
+      }
       const start = performance.now();
       this.canvas.paint();
       this.remember(performance.now() - start, now);
     });
+  }
+
+  /** Draw what was to be drawn while the timeline was hidden. */
+  again() {
+    this.once = null;
+    if (!this.hidden) this.resize();
   }
 
   remember(drawn, now) {
