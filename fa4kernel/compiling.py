@@ -15,11 +15,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fa4sim.files import write_whole
 
 if TYPE_CHECKING:
     from fa4kernel.emulator import Launch
@@ -43,7 +46,8 @@ class Compiled:
 def compile_module(module: str, *, architecture: str = ARCHITECTURE, **options: Any) -> str:
     """The PTX of a module that has a function `build(**options)` with a `cute.compile` in it.
 
-    If the module takes code from other packages, its `USES` names them.
+    If the module takes code from other packages, its `USES` names them. Where the cache directory
+    cannot be written, a warning says so, and the next process compiles anew.
 
     Args:
         module: the full name of an importable module with one kernel.
@@ -58,8 +62,9 @@ def compile_module(module: str, *, architecture: str = ARCHITECTURE, **options: 
         cache_directory()
         / f"{module.rpartition('.')[2]}-{_fingerprint(module, text, architecture)}.ptx"
     )
-    if stored.exists():
-        return stored.read_text()
+    kept_before = _read_whole(stored)
+    if kept_before is not None:
+        return kept_before
     with tempfile.TemporaryDirectory(prefix="fa4sim-") as folder:
         done = subprocess.run(
             [sys.executable, "-m", __name__, module, text],
@@ -74,7 +79,7 @@ def compile_module(module: str, *, architecture: str = ARCHITECTURE, **options: 
                 f"{done.stdout[-2000:]}{done.stderr[-4000:]}"
             )
         ptx = kept[0].read_text().rstrip("\0")
-    _write_whole(stored, ptx)
+    _keep(stored, ptx)
     return ptx
 
 
@@ -113,12 +118,27 @@ def _package_path(package: str) -> list[str]:
     return list(importlib.import_module(package).__path__)
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write next to the file and rename, so that no reader ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as part:
-        part.write(text)
-    os.replace(part.name, path)
+def _read_whole(path: Path) -> str | None:
+    """What is stored; None if that is nothing, or less than a kernel, as after a power cut."""
+    try:
+        text = path.read_text()
+    except (OSError, ValueError):
+        return None
+    is_whole = text and "\0" not in text and text.count("{") == text.count("}")
+    return text if is_whole else None
+
+
+def _keep(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda beside: beside.write_text(text))
+    except OSError as error:
+        warnings.warn(
+            f"a compiled kernel cannot be kept in {str(path.parent)!r} ({error.strerror}); set "
+            "XDG_CACHE_HOME to a folder that can be written, or it is compiled every time",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 if __name__ == "__main__":

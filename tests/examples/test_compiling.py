@@ -51,6 +51,20 @@ def test_what_was_compiled_before_is_read_from_the_cache(toy, cache, monkeypatch
     assert [path.suffix for path in cache.iterdir()] == [".ptx"]
 
 
+@pytest.mark.parametrize("left", ["", "sm_100a {", "\0\0\0"])
+def test_what_a_power_cut_left_is_compiled_anew(toy, cache, left):
+    first = compile_module("toy_kernel", stages=3)
+    (stored,) = cache.iterdir()
+    stored.write_text(left)
+    assert compile_module("toy_kernel", stages=3) == first == stored.read_text()
+
+
+def test_where_nothing_can_be_kept_a_kernel_is_compiled_with_a_warning(toy, tmp_path):
+    (tmp_path / "cache").write_text("a file in the place of the folder")
+    with pytest.warns(RuntimeWarning, match=r"cannot be kept in .*; set XDG_CACHE_HOME"):
+        assert compile_module("toy_kernel", stages=3).endswith("FIRST")
+
+
 def test_other_options_and_changed_sources_are_compiled_anew(toy):
     first = compile_module("toy_kernel", stages=3)
     assert compile_module("toy_kernel", stages=4) != first
