@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ ARCHITECTURE = "sm_100a"
 
 
 class CompilationError(RuntimeError):
-    """The DSL refused the kernel; the message is the compiler's."""
+    """The DSL refused the kernel, the message is the compiler's; or there is no DSL."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,10 @@ def compile_module(module: str, *, architecture: str = ARCHITECTURE, **options: 
         options: what `build` takes; JSON must be able to hold it.
 
     Raises:
-        CompilationError: the compiler failed.
+        CompilationError: the compiler failed, or is not installed.
     """
+    if find_spec("cutlass") is None:
+        raise CompilationError("our kernel needs the CuTe DSL: pip install 'fa4sim[kernel]'")
     text = json.dumps(options, sort_keys=True)
     stored = (
         cache_directory()

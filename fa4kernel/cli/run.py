@@ -15,6 +15,7 @@ from fa4kernel import api
 from fa4kernel.accuracy import LSE, Accuracy, accuracy, rows_seen
 from fa4kernel.cli.facts import counted, deadlock_facts, hazard_facts, hazard_words, serious
 from fa4kernel.cli.pages import with_traps
+from fa4kernel.compiling import CompilationError
 from fa4kernel.descales import NAMES as DESCALES
 from fa4kernel.emulator import DeadlockError, EmulationError
 from fa4kernel.emulator.emulate import CHECKS
@@ -24,7 +25,7 @@ from fa4kernel.forward.design import design_for
 from fa4sim.cli import options
 from fa4sim.cli.check import Inputs, check_size, random_inputs
 from fa4sim.cli.describe import design_words, problem_words, setup_facts
-from fa4sim.cli.errors import CheckFailed, PipelineBroken, refusals
+from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.output import print_json, say
 from fa4sim.specs import Machine, Problem
 
@@ -102,6 +103,8 @@ def run(
                 setup.problem, inputs, backend=backend, schedule=schedule, checks=checks,
                 machine=setup.machine, design=request.settings.design,
             )  # fmt: skip
+    except CompilationError as error:
+        raise BadInput(str(error)) from None
     except EmulationError as error:
         error.replay = ""  # a call that nobody here has made: the command itself is the replay
         known = deadlock_facts(error) if isinstance(error, DeadlockError) else {}

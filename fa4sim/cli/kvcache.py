@@ -94,7 +94,7 @@ def kvcache(as_json: bool, seed: int, out: str | None, write: bool, **given: Any
     they part inside a page, each has a copy. Without --layers and so on it is a model of 80 layers
     with 8 K/V heads of 128.
     """
-    target = check_target(out, PICTURES) if out else None
+    target = None if out is None else check_target(out, PICTURES)
     with refusals():
         model = CacheModel(
             given["layers"], given["kv_heads"], given["head_dim"], given["head_dim_v"],

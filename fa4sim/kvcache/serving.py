@@ -131,13 +131,19 @@ def compare_page_sizes(
         seed: of the draw.
 
     Raises:
-        ValueError: no page size, one below 1, or memory that holds no page.
+        ValueError: no page size, one below 1, requests without a token, or memory that holds no
+            page.
     """
     if not len(page_sizes):
         raise ValueError("page_sizes is empty; give at least one, as [1, 16, 128]")
     drawn = workload.draw(requests, seed)
     lengths = [length for tree in drawn for length in tree.sequences()]
     distinct = sum(tree.distinct for tree in drawn)
+    if not distinct:
+        raise ValueError(
+            f"lengths {workload.own.text!r}: none of the {requests} requests has a token, so any "
+            "number of them fits; give longer ones, or a prefix"
+        )
     rows = []
     for size in page_sizes:
         pages = sum(tree.pages(size) for tree in drawn)

@@ -186,6 +186,12 @@ def test_refusals_end_with_2_before_anything_runs(fa4kernel, options, quoted):
     assert outcome.code == 2 and quoted in outcome.out + outcome.err
 
 
+def test_a_compiler_that_is_not_there_is_bad_input(fa4kernel, monkeypatch):
+    monkeypatch.setattr("fa4kernel.compiling.find_spec", lambda name: None)
+    outcome = fa4kernel("run", "--heads", 1, "--seqlen-q", 1, "--seqlen-k", 64)
+    assert outcome.code == 2 and "pip install 'fa4sim[kernel]'" in outcome.err
+
+
 def test_a_gpu_that_is_not_there_is_bad_input(fa4kernel, monkeypatch):
     monkeypatch.setattr("fa4kernel.gpu.missing", lambda: "PyTorch finds no CUDA GPU")
     outcome = fa4kernel("run", "--heads", 1, "--seqlen-q", 100, "--backend", "gpu")

@@ -42,6 +42,8 @@ def test_the_picture_is_written(fa4sim, tmp_path):
         (("--branches", 3), "branches=3 differ by nothing"),
         (("--dtype", "int8"), "dtype='int8' must be one of"),
         (("--requests", 0), "requests=0 must be 1"),
+        (("--lengths", "0"), "none of the 10 requests has a token"),
+        (("-o", ""), "must end in"),
         (("-o", "pages.jpg"), "must end in"),
     ],
 )

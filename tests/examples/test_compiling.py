@@ -79,6 +79,12 @@ def test_the_compilers_own_words_are_in_the_error_and_nothing_is_stored(toy, cac
     assert not cache.exists()
 
 
+def test_a_compiler_that_is_not_installed_is_named(toy, monkeypatch):
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    with pytest.raises(CompilationError, match=r"pip install 'fa4sim\[kernel\]'"):
+        compile_module("toy_kernel")
+
+
 def test_a_module_without_a_kernel_is_an_error(toy):
     toy.write_text("def build():\n    pass\n")
     with pytest.raises(CompilationError, match="gave 0 PTX files, one is wanted"):
