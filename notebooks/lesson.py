@@ -317,18 +317,25 @@ def source_of(wait: Any) -> str:
     return ":".join(wait.source.split(":")[:2])
 
 
-def beside(left: Callable[..., Any], right: Callable[..., Any], titles: Sequence[str]) -> HTML:
-    """The source of two functions, side by side."""
+Functions = Sequence[Callable[..., Any]]
+
+
+def beside(left: Functions, right: Functions, titles: Sequence[str]) -> HTML:
+    """The source of functions, those of two files side by side."""
     cells = "".join(
         f'<td style="vertical-align:top;text-align:left"><b>{html.escape(title)}</b>'
-        f'<pre style="font-size:75%">{html.escape(code_of(each))}</pre></td>'
+        f'<pre style="font-size:75%">{html.escape(code_of(*each))}</pre></td>'
         for title, each in zip(titles, (left, right), strict=True)
     )
     return HTML(f"<table><tr>{cells}</tr></table>")
 
 
-def code_of(function: Callable[..., Any]) -> str:
-    """A function as it stands in its file, without its docstring."""
+def code_of(*functions: Callable[..., Any]) -> str:
+    """Functions as they stand in their file, without their docstrings."""
+    return "\n".join(map(_code, functions))
+
+
+def _code(function: Callable[..., Any]) -> str:
     text = textwrap.dedent(inspect.getsource(function))
     docstring = ast.get_docstring(ast.parse(text).body[0], clean=False)
     return text if docstring is None else re.sub(

@@ -9,11 +9,12 @@ from fa4sim.pipelines.fa4.load import LoadRole
 from fa4sim.pipelines.fa4.mma import MmaRole
 from fa4sim.pipelines.fa4.softmax import SoftmaxRole
 
-#: By the name of the file on both sides: the role's loop; of softmax, a step of it.
+#: By the name of the file on both sides: the role's loop, and what it calls where the order of
+#: things stands there; of softmax, a step.
 ROLES = {
-    "load": (load.run, LoadRole.run),
-    "correction": (correction.run, CorrectionRole.run),
-    "epilogue": (epilogue.run, EpilogueRole.run),
-    "mma": (mma.multiply_tiles, MmaRole.run),
-    "softmax": (softmax.softmax_step, SoftmaxRole.softmax_step),
+    "load": ((load.run,), (LoadRole.run, LoadRole.load_tile)),
+    "correction": ((correction.run,), (CorrectionRole.run,)),
+    "epilogue": ((epilogue.run,), (EpilogueRole.run,)),
+    "mma": ((mma.multiply_tiles, mma.pv), (MmaRole.run, MmaRole.pv)),
+    "softmax": ((softmax.softmax_step,), (SoftmaxRole.softmax_step,)),
 }

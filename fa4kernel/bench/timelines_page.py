@@ -49,7 +49,8 @@ How to read it, and what not to read from it:
   every phase: waiting for a turn without ping-pong, which is nothing, takes {_nothing(chosen)}
   cycles, and a block {min(slower):.1f} to {max(slower):.1f} times as long as without stamps. So
   more cycles measured than simulated may be the stamp's, and waits shift.
-- Work cannot get shorter by stamps: where the simulator works longer, it is wrong.
+- Work cannot get shorter by stamps: where the simulator works longer, it is wrong. (Issuing a
+  product is not only work: the warp stands until the tensor cores have room for it.)
 {_too_long(chosen)}
 - Stamps pin the order to that of the source, while ptxas moves the wait for O ahead of most
   exponentials in the untraced kernel. They do not hold arithmetic: all conversions of P stand

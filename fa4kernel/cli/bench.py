@@ -102,7 +102,10 @@ def bench(
         say(f"{count} kernels in {target}")
         return
     if found is not None:
-        raise BadInput(f"{found}: there is nothing to measure")
+        raise BadInput(
+            f"{found}: there is nothing to measure. What an H200 gave stands in "
+            "docs/validation/h200.md; `fa4kernel trace` shows a timeline of it"
+        )
     if out is not None:
         check_target(out, (".json",))
 

@@ -22,7 +22,7 @@ from fa4sim.cli.output import check_target, print_json, say, write_whole
     epilog=examples(
         "fa4kernel inspect kernel.ptx",
         "fa4kernel inspect kernel.ptx --template launch.py",
-        "CUTE_DSL_LINEINFO=1 CUTE_DSL_KEEP=ptx python kernel.py    makes PTX with source lines",
+        "CUTE_DSL_ARCH=sm_100a CUTE_DSL_LINEINFO=1 CUTE_DSL_KEEP=ptx python kernel.py    makes one",
     )
 )
 @click.argument("file", metavar="FILE.ptx")

@@ -175,7 +175,8 @@ def _stored(request: options.Request) -> Measured:
     known = "; ".join(stored_traces())
     raise BadInput(
         f"no trace of {given} is stored. Stored are: {known}. Choose one by --causal, --head-dim "
-        "64, --set overlap=false or --set ping_pong=false; or trace it yourself with --backend gpu"
+        "64, --set overlap=false or --set ping_pong=false; or trace it yourself: --backend "
+        "emulator anywhere (in ticks, an order of events), --backend gpu on a Hopper GPU"
     )
 
 

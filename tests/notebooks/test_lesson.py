@@ -184,6 +184,10 @@ def test_two_functions_stand_side_by_side_without_their_docstrings(lesson: Modul
     def right() -> int:
         return 2
 
-    text = lesson.beside(left, right, ("here", "there")).data
+    def more() -> int:
+        return 3
+
+    text = lesson.beside((left,), (right, more), ("here", "there")).data
     assert text.index("here") < text.index("return x &lt; 1") < text.index("there")
-    assert "return 2" in text and "Not to be seen" not in text
+    assert text.index("return 2") < text.index("return 3")
+    assert "Not to be seen" not in text
