@@ -215,7 +215,7 @@ def _phases(
     stretches = [
         (birth, min(whole, first), coming, f"{tensor} coming"),
         (min(whole, first), first, resting, f"{tensor} there, not in use"),
-        (first, last, full, f"{tensor} from first to last use"),
+        (first, last, full, f"{tensor} in use"),
         (last, death, resting, f"{tensor} there, not in use"),
     ]
     return [Bar(start, end, low, high, look, (text,), kind, name)

@@ -43,7 +43,7 @@ TENSORS = ("Q", "K", "V", "S", "P", "O")
 LANE = 0.4
 
 WORKING, WAITING, HOLDING = "Working on", "Waiting for", "Holding"
-COMING, RESTING, USE, DONE = "coming", "whole, not in use", "being used", "complete"
+COMING, RESTING, USE, DONE = "coming", "there, not in use", "in use", "complete"
 
 
 @dataclass
