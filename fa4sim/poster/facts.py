@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fa4sim.analysis import barrier_means
 from fa4sim.pipelines.fa4.barriers import BarrierSpec, barrier_table, load_warp_ids, spare_warp
 from fa4sim.pipelines.fa4.build import EPILOGUE_WARP, MMA_WARP
 from fa4sim.specs import Design
@@ -49,7 +50,7 @@ def roles(design: Design) -> list[RoleRow]:
                 f"exp2: {share(1 - poly)} MUFU, {share(poly)} FMA",
                 f"store {parts} · arrive P_full_O_rescaled",
                 *last,
-                "row sum",
+                "wait softmax_stats_empty · row sum",
             ),
         )
         for stage in range(design.q_stages)
@@ -63,7 +64,7 @@ def roles(design: Design) -> list[RoleRow]:
             (
                 "sync SoftmaxStats",
                 "any row of the warp asks for it: O ×= factor",
-                "arrive P_full_O_rescaled",
+                "arrive P_full_O_rescaled, softmax_stats_empty",
                 "after the last block: wait O_full",
                 "O / row sum → bf16 → " + ("sO" if design.epilogue == "tma" else "global memory"),
             ),
@@ -127,8 +128,12 @@ def idle_warps(rows: Sequence[RoleRow]) -> list[int]:
     return sorted(set(range(WARPS)) - busy)
 
 
-def barriers(design: Design) -> list[tuple[str, str, str, str, str]]:
-    """Name, stages, who arrives, who waits, what it guards: each barrier that is used."""
+#: Name, stages, who arrives, who waits, what a phase means.
+BarrierRow = tuple[str, str, str, str, str]
+
+
+def barriers(design: Design) -> list[BarrierRow]:
+    """A row for each barrier that is used."""
     rows = []
     merged: dict[str, BarrierSpec] = {}
     for name, spec in barrier_table(design).items():
@@ -136,20 +141,19 @@ def barriers(design: Design) -> list[tuple[str, str, str, str, str]]:
             merged[name] = spec
     for name, spec in merged.items():
         bytes_too = " + bytes" if spec.tx_bytes else ""
-        guards = spec.guards.split(":")[0].split(", and")[0]  # the subject without the story
         rows.append(
             (
                 name,
                 str(spec.stages),
                 _arrivals(spec.parties) + bytes_too,
                 _both(spec.waiters),
-                guards,
+                barrier_means(name),
             )
         )
     warps = 4 * design.q_stages
     stats = (
         f"SoftmaxStatsW0 … W{warps - 1}", "1", "softmax 32 + correction 32", "correction",
-        "a warp's 32 factors in sScale",
+        barrier_means("SoftmaxStatsW0"),
     )  # fmt: skip
     return [*rows, stats]
 

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from fa4sim.poster.facts import WARPS, RoleRow, barriers, idle_warps, roles
+from fa4sim.poster.facts import WARPS, BarrierRow, RoleRow, barriers, idle_warps, roles
 from fa4sim.specs import Design, Machine, Problem
 from fa4sim.views.figure import Picture
 from fa4sim.views.style import (
@@ -26,7 +26,7 @@ from fa4sim.views.style import (
 
 #: A3, landscape, in inches.
 WIDTH, HEIGHT = 16.54, 11.69
-MARGIN = 0.5
+MARGIN, RIGHT = 0.5, 11.4  # where the pictures of the memories begin
 TITLE, HEADING, TEXT, NOTE = 26.0, 16.0, 12.0, 11.5
 LINE = 0.225
 ASIDE = "#555555"  # what stands back, and still reads from a few steps away
@@ -54,9 +54,8 @@ def poster(problem: Problem, design: Design, machine: Machine) -> Picture:
     bottom = _roles(axes, rows, top=1.55)
     middle = bottom + 0.55
     _barriers(axes, table, top=middle)
-    right = 10.15
-    below = _tmem(axes, design, problem, left=right, top=middle)
-    _smem(axes, design, problem, machine, left=right, top=below + 0.6)
+    below = _tmem(axes, design, problem, left=RIGHT, top=middle)
+    _smem(axes, design, problem, machine, left=RIGHT, top=below + 0.6)
     axes.text(
         MARGIN, HEIGHT - 0.3, "Drawn by `fa4sim poster` from the design itself. Barriers and roles "
         "have the kernel's own names (flash-attn-4 4.0.0b27).",
@@ -69,7 +68,7 @@ def poster(problem: Problem, design: Design, machine: Machine) -> Picture:
 def _title(axes: Axes, title: str, problem: Problem, design: Design) -> None:
     one = design.q_stages == 1
     tiles = f"{design.q_stages} Q tile{'s'[one:]} of {design.tile_m} rows share{'s'[:one]}"
-    pair = "a pair of CTAs works as one" if design.cta_group == 2 else "one CTA on an SM"
+    pair = "a pair of CTAs as one" if design.cta_group == 2 else "one CTA on an SM"
     dims = [str(dim) for dim in dict.fromkeys((problem.head_dim, problem.head_dim_v))]
     axes.text(MARGIN, 0.62, title, size=TITLE, weight="bold", color=INK, va="center")
     words = (
@@ -92,6 +91,7 @@ def _roles(axes: Axes, rows: list[RoleRow], top: float) -> float:
     y = _heading(axes, MARGIN, top, title)
     gap = 0.14
     width = (WIDTH - 2 * MARGIN - gap * (len(rows) - 1)) / len(rows)
+    size = NOTE * min(1.0, width / 2.45)  # seven roles have less room than six
     height = 0.95 + LINE * 1.9 * max(len(row.loop) for row in rows)
     for i, row in enumerate(rows):
         left = MARGIN + i * (width + gap)
@@ -100,33 +100,35 @@ def _roles(axes: Axes, rows: list[RoleRow], top: float) -> float:
         axes.text(left + 0.1, y + 0.2, row.role, size=HEADING - 1, weight="bold", va="center")
         warps = f"warp {row.warps}" if row.warps.isdigit() else f"warps {row.warps}"
         note = f"{warps} · {row.registers} registers"
-        axes.text(left + 0.1, y + 0.45, note, size=NOTE, color=INK, va="center")
-        at = _wrapped(axes, left + 0.1, y + 0.72, row.does, width - 0.2, style="italic")
+        axes.text(left + 0.1, y + 0.45, note, size=size, color=INK, va="center")
+        at = _wrapped(axes, left + 0.1, y + 0.72, row.does, width - 0.2, size, style="italic")
         for line in row.loop:
-            at = _wrapped(axes, left + 0.1, at + 0.07, line, width - 0.2)
+            at = _wrapped(axes, left + 0.1, at + 0.07, line, width - 0.2, size)
     return y + height
 
 
-def _wrapped(axes: Axes, left: float, top: float, text: str, width: float, **style: Any) -> float:
+def _wrapped(
+    axes: Axes, left: float, top: float, text: str, width: float, size: float, **style: Any
+) -> float:
     """Write ``text`` in as many lines as it needs; where the next one begins."""
     line, lines = "", []
     for word in text.split(" "):
-        if line and text_width(f"{line} {word}", NOTE) > width:
+        if line and text_width(f"{line} {word}", size) > width:
             lines.append(line)
             line = "  " + word
         else:
             line = f"{line} {word}" if line else word
     for each in [*lines, line]:
-        axes.text(left, top, each, size=NOTE, color=INK, va="center", **style)
+        axes.text(left, top, each, size=size, color=INK, va="center", **style)
         top += LINE * 0.88
     return top
 
 
-def _barriers(axes: Axes, table: list[tuple[str, str, str, str, str]], top: float) -> None:
+def _barriers(axes: Axes, table: list[BarrierRow], top: float) -> None:
     y = _heading(axes, MARGIN, top, "Barriers: who arrives, who waits")
-    columns = (MARGIN, 2.7, 3.4, 6.05, 7.35)
+    columns = (MARGIN, 2.7, 3.4, 5.95, 7.0)
     for left, name in zip(
-        columns, ("barrier", "stages", "arrivals", "waits", "guards"), strict=True
+        columns, ("barrier", "stages", "arrivals", "waits", "once complete"), strict=True
     ):
         axes.text(left, y, name, size=NOTE, color=ASIDE, va="center")
     step = min(0.285, (HEIGHT - 0.7 - y) / (len(table) + 1))
@@ -134,7 +136,9 @@ def _barriers(axes: Axes, table: list[tuple[str, str, str, str, str]], top: floa
         y += step
         if i % 2 == 0:
             axes.add_patch(
-                Rectangle((MARGIN - 0.05, y - step / 2), 9.45, step, color=FAINT, alpha=0.35, lw=0)
+                Rectangle(
+                    (MARGIN - 0.05, y - step / 2), RIGHT - 0.65, step, color=FAINT, alpha=0.35, lw=0
+                )
             )
         for j, (left, text) in enumerate(zip(columns, row, strict=True)):
             weight = "bold" if j == 0 else "normal"
@@ -142,7 +146,7 @@ def _barriers(axes: Axes, table: list[tuple[str, str, str, str, str]], top: floa
 
 
 def _tmem(axes: Axes, design: Design, problem: Problem, left: float, top: float) -> float:
-    y = _heading(axes, left, top, "Tensor memory: 128 lanes × 512 columns")
+    y = _heading(axes, left, top, "Tensor memory: 512 columns")
     width, height = WIDTH - MARGIN - left, 1.5
     scale = width / 512
     axes.add_patch(Rectangle((left, y), width, height, facecolor="white", edgecolor=GREY, lw=0.8))
@@ -158,9 +162,10 @@ def _tmem(axes: Axes, design: Design, problem: Problem, left: float, top: float)
     for edge in sorted(edges):
         axes.text(left + edge * scale, y + height + 0.13, str(edge), size=NOTE - 1, ha="center",
                   va="center", color=INK)  # fmt: skip
-    note = "P takes part of its S's place. A lane is a row, and one thread's own."
-    axes.text(left, y + height + 0.38, note, size=NOTE, color=INK, va="center")
-    return y + height + 0.4
+    notes = "P takes part of its S's place.", "Each of 128 lanes is a row, one thread's own."
+    for line, note in enumerate(notes):
+        axes.text(left, y + height + 0.38 + LINE * line, note, size=NOTE, color=INK, va="center")
+    return y + height + 0.4 + LINE
 
 
 def _smem(
@@ -169,7 +174,7 @@ def _smem(
     parts = design.smem_bytes(problem)
     capacity = machine.smem_bytes_per_cta
     total = sum(parts.values())
-    text = f"Shared memory: {total / 1024:.0f} of {capacity / 1024:.0f} KiB in each CTA"
+    text = f"Shared memory: {total / 1024:.0f} of {capacity / 1024:.0f} KiB"
     y = _heading(axes, left, top, text)
     width, height = WIDTH - MARGIN - left, 0.95
     scale = width / capacity
@@ -194,10 +199,10 @@ def _smem(
         _tile(axes, x, y, size, height, "O", subscript_of(f"O{stage}"))
         x += size
     small = (parts["statistics"] + parts["barriers"]) / 1024
-    note = f"Ring of {design.kv_stages} slots; statistics and barriers take {small:.0f} KiB more."
-    if design.overlap_o_q:
-        note = f"O leaves through Q's place. Statistics and barriers take {small:.0f} KiB more."
-    axes.text(left, y + height + 0.2, note, size=NOTE, color=INK, va="center")
+    ring = f"Ring of {design.kv_stages} slots."
+    ring += " O leaves through Q's place." if design.overlap_o_q else ""
+    for line, note in enumerate((ring, f"Statistics and barriers take {small:.0f} KiB more.")):
+        axes.text(left, y + height + 0.2 + LINE * line, note, size=NOTE, color=INK, va="center")
 
 
 def subscript_of(name: str) -> str:
@@ -230,19 +235,15 @@ def _box(axes: Axes, left: float, top: float, width: float, height: float, look:
     )  # fmt: skip
 
 
-def _alt(
-    rows: list[RoleRow],
-    table: list[tuple[str, str, str, str, str]],
-    design: Design,
-    problem: Problem,
-) -> str:
+def _alt(rows: list[RoleRow], table: list[BarrierRow], design: Design, problem: Problem) -> str:
     """The page in words."""
     who = "; ".join(f"{row.role} (warps {row.warps}): {row.does}" for row in rows)
-    guards = "; ".join(
-        f"{name}: {arrives} arrive, {waits} waits" for name, _, arrives, waits, _ in table
+    means = "; ".join(
+        f"{name}: {arrives} arrive, {waits} waits, and once it is complete {so}"
+        for name, _, arrives, waits, so in table
     )
     places = ", ".join(
         f"{name} from column {first}, {columns} wide"
         for name, (first, columns) in design.tmem_map(problem.element_bytes).items()
     )
-    return f"Roles. {who}. Barriers. {guards}. Tensor memory. {places}."
+    return f"Roles. {who}. Barriers. {means}. Tensor memory. {places}."
