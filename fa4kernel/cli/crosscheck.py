@@ -17,6 +17,7 @@ from fa4kernel.crosscheck.kernel import Unavailable
 from fa4kernel.crosscheck.page import COMMAND, PAGE, page
 from fa4kernel.emulator.errors import EmulationError
 from fa4sim.cli import options
+from fa4sim.cli.check import check_pages
 from fa4sim.cli.describe import design_words, problem_words, setup_facts
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.output import Steps, print_json, say, write_whole
@@ -136,6 +137,7 @@ def _broken() -> Iterator[None]:
 def _check_size(setup: options.Setup) -> None:
     from fa4sim.pipelines.fa4.gpu import make_plan
 
+    check_pages(setup.problem)
     plan = make_plan(setup.problem, setup.design, setup.machine)
     steps = sum(tile.blocks for tile in plan.tiles) * setup.design.cta_group
     if steps > MOST_STEPS:

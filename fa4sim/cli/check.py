@@ -209,7 +209,22 @@ def check_size(problem: Problem) -> float:
             f"every one, so it takes at most {MOST_SCORES:,} in all, {MOST_SCORES_PER_HEAD:,} per "
             f"head and {MOST_ELEMENTS:,} elements of Q, K, V and O. Lower heads, batch or lengths"
         )
+    check_pages(problem)
     return seconds
+
+
+def check_pages(problem: Problem) -> None:
+    """Raise a usage failure if random pages would fill the memory."""
+    if problem.page_size is None:
+        return
+    assert problem.kv_heads is not None
+    rows = (problem.batch * _pages_of_longest(problem) + SPARE_PAGES) * problem.page_size
+    elements = rows * problem.kv_heads * (problem.head_dim + problem.dim_v)
+    if elements > MOST_ELEMENTS:
+        raise BadInput(
+            f"page_size={problem.page_size}: random pages would hold {elements:,} elements of K "
+            f"and V, and a check takes at most {MOST_ELEMENTS:,}; take smaller pages"
+        )
 
 
 def random_inputs(problem: Problem, seed: int) -> Inputs:
@@ -232,10 +247,15 @@ def random_inputs(problem: Problem, seed: int) -> Inputs:
 
 def random_pages(problem: Problem, rng: np.random.Generator) -> PageTable:
     """A table (batch, pages of the longest sequence) of pages in any order, none of them shared."""
-    assert problem.seqlen_k is not None and problem.page_size is not None
-    columns = -(-problem.seqlen_k // problem.page_size)
+    columns = _pages_of_longest(problem)
     pages = rng.permutation(problem.batch * columns + SPARE_PAGES)[: problem.batch * columns]
     return pages.reshape(problem.batch, columns).astype(np.int32)
+
+
+def _pages_of_longest(problem: Problem) -> int:
+    """Columns of the page table."""
+    assert problem.seqlen_k is not None and problem.page_size is not None
+    return -(-problem.seqlen_k // problem.page_size)
 
 
 def random_descales(problem: Problem, seed: int) -> Floats:

@@ -141,6 +141,13 @@ def test_a_check_of_something_gigantic_is_refused(fa4sim, options, quoted):
     assert quoted in outcome.err and "Lower" in outcome.err
 
 
+def test_pages_that_would_fill_the_memory_are_refused(fa4sim):
+    small = ("--seqlen-q", 1, "--seqlen-k", 10, "--heads", 1)
+    outcome = fa4sim("check", *small, "--page-size", 10**8)
+    assert outcome.code == 2
+    assert "page_size=100000000: random pages would hold 102,400,000,000 elements" in outcome.err
+
+
 def test_an_lse_that_is_no_number_is_not_called_exact():
     exact = np.array([1.0, 2.0, -np.inf])
     assert module.lse_error(np.float32([1.0, 2.0, -np.inf]), exact) == 0.0
