@@ -48,6 +48,9 @@ def validate(
     FlashAttention-4 buys. About a minute on two cores.
     """
     validation = _load()
+    if write:
+        with refusals():
+            validation.repository()  # before minutes of work
     if inference or pages:
         _inference(validation, as_json, write, alone=pages and not inference)
         return

@@ -12,6 +12,7 @@ for FP8, decode steps and split keys.
 from fa4sim.validation.errors import Errors, errors_of, relative_error
 from fa4sim.validation.inference import Inference, run_inference
 from fa4sim.validation.inference_page import inference_page, write_inference_page
+from fa4sim.validation.markdown import repository
 from fa4sim.validation.page import page, write_page
 from fa4sim.validation.pages import Pages, run_pages
 from fa4sim.validation.pages_page import pages_section, write_pages_section
@@ -32,6 +33,7 @@ __all__ = [
     "page",
     "pages_section",
     "relative_error",
+    "repository",
     "run_inference",
     "run_pages",
     "run_validation",

@@ -15,16 +15,24 @@ def write_whole(page: Path, text: str, root: Path | None = None) -> Path:
     Returns the page's path. Raises ``ValueError`` if there is no such repository: an installed
     package has no docs.
     """
+    path = repository(root) / page
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+    return path
+
+
+def repository(root: Path | None = None) -> Path:
+    """The repository at ``root``, by default the one this code lies in.
+
+    Raises ``ValueError`` if there is none.
+    """
     root = Path(fa4sim.__file__).resolve().parents[1] if root is None else root
     if not (root / "pyproject.toml").is_file():
         raise ValueError(
             f"{root} is not a copy of the fa4sim repository; run this from a clone, or print the "
             "page without writing it"
         )
-    path = root / page
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
-    return path
+    return root
 
 
 def signed(fraction: float) -> str:

@@ -36,6 +36,7 @@ def validation(monkeypatch):
 
     fake.run_validation, fake.write_page = run_validation, write_page
     fake.page = lambda result, written: "| published | simulated |\n"
+    fake.repository = lambda: "here"
     monkeypatch.setitem(sys.modules, "fa4sim.validation", fake)
     return fake
 
@@ -57,6 +58,17 @@ def test_the_page_is_written_when_asked(fa4sim, validation):
     outcome = fa4sim("validate", "--write")
     assert validation.written == [validation.answer]
     assert module.PAGE in outcome.out
+
+
+@pytest.mark.parametrize("more", [(), ("--inference",), ("--pages",)])
+def test_where_no_page_can_be_written_nothing_is_run(fa4sim, validation, more):
+    def repository():
+        raise ValueError("site-packages is not a copy of the fa4sim repository")
+
+    validation.repository = repository
+    outcome = fa4sim("validate", "--write", *more)
+    assert outcome.code == 2 and "is not a copy" in outcome.err
+    assert validation.calls == [] == validation.written
 
 
 def test_errors_beyond_what_is_wanted_fail_with_code_1(fa4sim, validation):
