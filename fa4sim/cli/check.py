@@ -118,7 +118,12 @@ class Verdict:
     def _lse_words(self) -> str:
         """The LSE's error, or that there is none to tell."""
         error = self.lse_max_abs_err
-        return f"{error:.2e}" if math.isfinite(error) else "NOT A NUMBER"
+        if math.isfinite(error):
+            return f"{error:.2e}"
+        lost = " (tiles of splits that see no key lose their sink, as the published kernel's)"
+        problem, design = self.run.problem, self.run.design
+        splits = isinstance(design, Design) and design.num_splits > 1
+        return f"NOT A NUMBER{lost if problem.sink and splits else ''}"
 
     def words(self) -> str:
         """Over a few lines."""

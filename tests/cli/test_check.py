@@ -148,6 +148,13 @@ def test_pages_that_would_fill_the_memory_are_refused(fa4sim):
     assert "page_size=100000000: random pages would hold 102,400,000,000 elements" in outcome.err
 
 
+def test_a_sink_that_splits_lose_is_told(fa4sim):
+    rows_without_keys = ("--seqlen-q", 600, "--seqlen-k", 100, "--heads", 1, "--causal", "--sink")
+    assert "LSE NOT" not in fa4sim("check", *rows_without_keys).out
+    outcome = fa4sim("check", *rows_without_keys, "--num-splits", 3)
+    assert "LSE NOT A NUMBER (tiles of splits that see no key lose their sink" in outcome.out
+
+
 def test_an_lse_that_is_no_number_is_not_called_exact():
     exact = np.array([1.0, 2.0, -np.inf])
     assert module.lse_error(np.float32([1.0, 2.0, -np.inf]), exact) == 0.0
