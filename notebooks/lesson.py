@@ -164,8 +164,9 @@ def chart(
         story.append(f"A line at {at:.4g} marks {name}.")
     for name, at in (levels or {}).items():
         axes.axhline(at, color=INK, linewidth=1, linestyle=(0, (2, 2)))
+        below = any(np.asarray(list(ys), dtype=float)[-1] >= at for _, ys in series.values())
         axes.annotate(name, (1, at), xycoords=("axes fraction", "data"), size=SMALL, color=INK,
-                      xytext=(-4, 4), textcoords="offset points", ha="right",
+                      xytext=(-4, -14 if below else 4), textcoords="offset points", ha="right",
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
         story.append(f"A level line at {at:.4g} marks {name}.")
     _dress(axes, x, y, log_x, log_y)

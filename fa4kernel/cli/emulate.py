@@ -15,6 +15,7 @@ from fa4kernel.cli.facts import (
     emulation_words,
     hazard_facts,
     hazard_words,
+    never_ran_words,
     serious,
 )
 from fa4kernel.cli.files import Complaint, LaunchFile, naming, read_ptx
@@ -131,8 +132,11 @@ def emulate(
         "instructions": found.instructions, "steps": found.steps, "wall_s": found.wall_s,
         "decode_s": found.decode_s, "hazards": [hazard_facts(h) for h in found.hazards],
     }  # fmt: skip
+    facts["never_ran"] = [each.line for each in found.never_ran]
     if not as_json:
         say(emulation_words(found, described.launch))
+        if idle := never_ran_words(found):
+            say(idle)
     if target is not None:
         facts["trace"] = str(target)
         shows = _write(found.trace, target)

@@ -10,8 +10,14 @@ from typing import Any
 from fa4kernel.emulator import DeadlockError, Emulation, Launch
 from fa4kernel.emulator.checks.hazard import Hazard, Party
 from fa4kernel.emulator.errors import source_line
+from fa4kernel.emulator.ptx.module import Instruction
 
 MOST_HAZARDS_SHOWN = 20
+MOST_PLACES = 6
+#: What orders the work of threads and units, or is ordered.
+ORDERING = frozenset(
+    ("mbarrier", "bar", "barrier", "cp", "tcgen05", "wgmma", "fence", "red", "atom")
+)
 
 
 def emulation_words(found: Emulation, launch: Launch) -> str:
@@ -22,6 +28,31 @@ def emulation_words(found: Emulation, launch: Launch) -> str:
         f"{found.instructions:,} warp instructions in {found.wall_s:.1f} s "
         f"({rate:.2g} M/s; {found.decode_s:.1f} s to read and decode), {found.steps:,} ticks"
     )
+
+
+def never_ran_words(found: Emulation) -> str:
+    """Which part of the kernel the run tells nothing of, or ""."""
+    if not found.never_ran:
+        return ""
+    count = len(found.never_ran)
+    lines = [
+        f"{count:,} instruction{'s' if count != 1 else ''} never ran: nothing is known of them"
+    ]
+    orders = list(
+        dict.fromkeys(_where(each) for each in found.never_ran if each.opcode in ORDERING)
+    )
+    if orders:
+        more = f" and {len(orders) - MOST_PLACES} more" if len(orders) > MOST_PLACES else ""
+        lines.append(
+            f"  barriers, copies and MMAs among them: {', '.join(orders[:MOST_PLACES])}{more}"
+        )
+    return "\n".join(lines)
+
+
+def _where(instruction: Instruction) -> str:
+    location = instruction.location
+    line = f"PTX line {instruction.line}" if location is None else source_line(location)
+    return f"{instruction.opcode} at {line}"
 
 
 def hazard_words(hazards: Sequence[Hazard]) -> str:

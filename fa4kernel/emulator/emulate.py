@@ -19,7 +19,7 @@ from fa4kernel.emulator.machine.memory import Memory
 from fa4kernel.emulator.machine.program import Context, Program
 from fa4kernel.emulator.parallel import SharedMemory, clusters_talk, is_possible, share_out
 from fa4kernel.emulator.ptx import parse
-from fa4kernel.emulator.ptx.module import Module
+from fa4kernel.emulator.ptx.module import Instruction, Module
 from fa4kernel.emulator.replay import python_call
 from fa4kernel.emulator.tracing import Recorder, Selection, Watchers
 from fa4kernel.emulator.tracing.progress import Progress, Report
@@ -45,6 +45,7 @@ class Emulation:
         wall_s: seconds, and of these for reading and decoding the text.
         decode_s: see there.
         hazards: what the checks found.
+        never_ran: instructions that no warp came to, in the order of the text.
         trace: what happened, in ticks (see ``fa4kernel.emulator.tracing``); None unless asked for.
     """
 
@@ -53,6 +54,7 @@ class Emulation:
     wall_s: float
     decode_s: float
     hazards: tuple[Hazard, ...] = ()
+    never_ran: tuple[Instruction, ...] = ()
     trace: Trace | None = None
 
 
@@ -148,6 +150,7 @@ def emulate(
         at_once = max(1, resident_ctas // parts // launch.cluster_size)
         reports = Reports(replay)
         instructions = steps = 0
+        begun: set[int] = set()
         history: GlobalHistory | None = None
         while pending[part]:
             wave = pending[part].take(at_once)
@@ -175,11 +178,13 @@ def emulate(
                 looker.finish()
             instructions += machine.executed
             steps += machine.steps
+            begun |= machine.begun
             if pending[part] and recorder is None:
                 machine.close()
                 if monitor is not None:
                     monitor.close()
-        found = Emulation(instructions, steps, 0.0, decoded - started, reports.hazards)
+        rest = program.beside(begun)
+        found = Emulation(instructions, steps, 0.0, decoded - started, reports.hazards, rest)
         return found if recorder is None else replace(found, trace=_trace(recorder, machine))
 
     if parts == 1:
@@ -222,10 +227,14 @@ def _together(parts: list[Emulation]) -> Emulation:
     hazards: dict[object, Hazard] = {}
     for hazard in (h for part in parts for h in part.hazards):
         hazards.setdefault((hazard.kind, hazard.first, hazard.second), hazard)
+    nowhere = set.intersection(
+        *({(each.line, each.column) for each in part.never_ran} for part in parts)
+    )
     return Emulation(
         sum(part.instructions for part in parts),
         sum(part.steps for part in parts),
         0.0,
         parts[0].decode_s,
         tuple(hazards.values()),
+        tuple(each for each in parts[0].never_ran if (each.line, each.column) in nowhere),
     )

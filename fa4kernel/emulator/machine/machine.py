@@ -74,6 +74,7 @@ class Machine:
         alive: bool, the lanes that have not ended.
         cta_of_lane: the CTA of each lane.
         executed: warp instructions so far.
+        begun: indices of the pieces of the program that a warp has come to.
         most_steps: where the run is given up, at the next branch; None for never.
         slept: ticks that warps have slept, see ``nanosleep``.
         local: each lane's local memory.
@@ -125,6 +126,7 @@ class Machine:
         self.patience = Patience()
         self._turns = 0
         self.executed = 0
+        self.begun: set[int] = set()
         self.slept = 0
         self.steps = 0
         self.most_steps: int | None = None
@@ -209,6 +211,7 @@ class Machine:
         while True:
             item = items[convoy.pc]
             self.steps += 1
+            self.begun.add(convoy.pc)
             if self.monitor is not None:
                 self.monitor.begin(convoy.pc, convoy)
             if isinstance(item, Run):

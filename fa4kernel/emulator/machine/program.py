@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -243,6 +243,15 @@ class Program:
                 from fa4kernel.emulator.machine.wgmma_ops import settled_first
 
                 item.handler = settled_first(item.handler, instruction, self.context)
+
+    def beside(self, begun: Container[int]) -> tuple[Instruction, ...]:
+        """The instructions of all items but those that begin at the given indices."""
+        code = self.context.function.instructions
+        found: list[Instruction] = []
+        for item in self.item_at:
+            if item is not None and item.start not in begun:
+                found.extend(code[item.start : item.end])
+        return tuple(found)
 
     def changed(self, index: int, instruction: Instruction | None) -> Program | None:
         """The program without an instruction (None), or with another in its place.

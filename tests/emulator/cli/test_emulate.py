@@ -22,6 +22,24 @@ def test_json_is_one_object_with_a_schema(fa4kernel, kernel, launch_file):
     assert facts["instructions"] > 0
 
 
+def test_what_never_ran_is_told(fa4kernel, kernel, launch_file):
+    whole = fa4kernel("emulate", kernel, "--launch", launch_file())
+    assert "never ran" not in whole.out
+    dead = ".loc 1 10 4\n    mbarrier.arrive.shared.b64 %rd1, [%r9];\n    add.s32 %r6, 1, 2;"
+    text = kernel.read_text()
+    assert text.count("bra END;") == 1
+    kernel.write_text(text.replace("bra END;", f"bra END;\n    {dead}"))
+    outcome = fa4kernel("emulate", kernel, "--launch", launch_file(), "--processes", 2)
+    assert outcome.code == 0
+    assert "2 instructions never ran: nothing is known of them" in outcome.out
+    assert "among them: mbarrier at ring.py:10" in outcome.out
+    facts = fa4kernel("emulate", kernel, "--launch", launch_file(), "--json").json
+    lines = kernel.read_text().splitlines()
+    assert [lines[line - 1].split()[0] for line in facts["never_ran"]] == [
+        "mbarrier.arrive.shared.b64", "add.s32",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("check", ["assert out[0] == 6, 'five, not six'", "return out[0] == 6"])
 def test_wrong_outputs_end_with_1(fa4kernel, kernel, launch_file, check):
     outcome = fa4kernel("emulate", kernel, "--launch", launch_file(check), "--json")
