@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,27 @@ def _with_sms(request: options.Request, sms: int) -> options.Request:
 
 def _end(verdict: Crosscheck, facts: dict[str, Any], as_json: bool) -> None:
     if verdict.hazards:
-        raise PipelineBroken("\n".join(verdict.hazards), facts)
+        raise PipelineBroken("\n".join(told_once(verdict.hazards)), facts)
     if not verdict.agrees:
         parts = [part.name for part in verdict.parts if not part.agrees]
         raise CheckFailed(f"simulator and kernel differ in: {', '.join(parts)}", facts)
     if as_json:
         print_json(facts)
+
+
+def told_once(hazards: Sequence[str]) -> list[str]:
+    """Hazards that differ by their numbers only (cycle, CTA, stage), each by the first of them.
+
+    >>> told_once(["cycle 7: S_full[0] of CTA 0", "cycle 9: S_full[1] of CTA 0", "cycle 9: O_full"])
+    ['cycle 7: S_full[0] of CTA 0 (and 1 more like it; --json has all)', 'cycle 9: O_full']
+    """
+    alike: dict[str, list[str]] = {}
+    for hazard in hazards:
+        alike.setdefault(re.sub(r"\d+", "#", hazard), []).append(hazard)
+    return [
+        first + (f" (and {len(others)} more like it; --json has all)" if others else "")
+        for first, *others in alike.values()
+    ]
 
 
 @contextmanager

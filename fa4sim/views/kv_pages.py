@@ -68,8 +68,10 @@ def page_sizes(
         width, ("Memory", [TOKENS, COPIED, EMPTY, TABLE]), ("Users", [ALONE, SHARED])
     )
     page = Page(
-        width, [height, height], label_room(labels) + 0.3, heading, story, legends, between=0.75
-    )
+        width, [height, height], label_room(labels) + 0.3, heading,
+        f"The mean of {rows[0].requests:,} requests, and how many of them fit into the memory",
+        legends, between=0.75,
+    )  # fmt: skip
     memory, users = page.axes
     bars, most = [], 0.0
     for lane, row in enumerate(rows):
