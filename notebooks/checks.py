@@ -50,13 +50,18 @@ def _not_offered(given: object, choices: Collection[Any]) -> Answer | None:
     """What to say to somebody whose answer is none of the numbers to choose from; None if it is."""
     if isinstance(given, str):
         return _wrong(f"{given!r} is text; give the number without quotes.")
-    if isinstance(given, bool) or given not in choices:
+    if _no_number(given) or given not in choices:
         return _wrong(f"{given!r} is not among {', '.join(map(str, choices))}.")
     return None
 
 
 def _no_number(given: object) -> bool:
     return isinstance(given, bool) or not isinstance(given, int | float | np.number)
+
+
+def _several(given: Any) -> Answer | None:
+    """What to say to somebody who returns an array or a list instead of a number; None if not."""
+    return _wrong(f"Return one number, not {given!r}.") if np.ndim(given) else None
 
 
 # -- 01: the life of a tile ------------------------------------------------------------------------
@@ -72,6 +77,8 @@ def check_slot(slot_of: Callable[[str, int, int, int], int | None]) -> Answer:
             return _raised(error)
         if all(value is None for value in given.values()):
             return UNANSWERED
+        if wrong := next(filter(None, map(_several, given.values())), None):
+            return wrong
         if given != truth:
             return _wrong(_slot_message(given, truth, blocks, stages))
     return Answer(
@@ -178,7 +185,7 @@ def check_parity(wait_parity: Callable[[str, int], int | None]) -> Answer:
     if all(value is None for values in given.values() for value in values):
         return UNANSWERED
     for role, values in given.items():
-        if any(value not in (0, 1) for value in values):
+        if any(np.ndim(value) or value not in (0, 1) for value in values):
             return _wrong(f"A parity is 0 or 1; for {role} you return {values}.")
     for first in ("mma", "load"):
         trouble = play_slot(given["load"], given["mma"], first)
@@ -771,7 +778,7 @@ def check_simulator(field: str | None = None, value: object = None) -> Answer:
     if field is None or value is None:
         return UNANSWERED
     bench = _crossbench()
-    if field not in vars(bench.design):
+    if not isinstance(field, str) or field not in vars(bench.design):
         return _wrong(f"A design has no field {field!r}; it has {', '.join(vars(bench.design))}.")
     try:
         verdicts = bench.check(**mystery_design_of_simulator() | {field: value})

@@ -36,7 +36,10 @@ def check_combine(combine: Callable[[np.ndarray, np.ndarray], Any]) -> Answer:
                 return _raised(error)
         if given is None:
             return UNANSWERED
-        answer = np.asarray(given, dtype=float)
+        try:
+            answer = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            return _wrong(f"Return an array of numbers, not {given!r}.")
         if answer.shape != (4,):
             return _wrong(
                 f"For {splits} splits of 4 columns you return shape {answer.shape}, not (4,)."

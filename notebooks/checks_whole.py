@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from checks import UNANSWERED, Answer, _not_offered, _raised, _wrong
+from checks import UNANSWERED, Answer, _no_number, _not_offered, _raised, _several, _wrong
 from lab import SLICE_SMS, kernel_lab, serving_lab
 
 from fa4sim import B200, Design, Machine, Problem, simulate
@@ -74,6 +74,8 @@ def check_longest(longest: Callable[[dict[str, int], dict[str, tuple[str, ...]]]
             return _raised(error)
         if given is None:
             return UNANSWERED
+        if wrong := _several(given):
+            return wrong
         truth = _longest(cycles, after)
         if given != truth:
             return _wrong(_longest_message(given, truth, cycles, after))
@@ -140,7 +142,7 @@ def check_doubled(unit: str | None = None) -> Answer:
     """Exercise 5.2: the unit of which twice the speed buys most, for a pair of CTAs."""
     if unit is None:
         return UNANSWERED
-    if unit not in DOUBLED:
+    if not isinstance(unit, str) or unit not in DOUBLED:
         return _wrong(f"{unit!r} is not one of {', '.join(DOUBLED)}; give its name in quotes.")
     now = block_cycles(PAIR)
     gains = {name: now / block_cycles(PAIR, doubled=(name,)) - 1 for name in DOUBLED}
@@ -185,6 +187,8 @@ def check_schedule(finish: Callable[[list[int], int], Any]) -> Answer:
             return _raised(error)
         if given is None:
             return UNANSWERED
+        if wrong := _several(given):
+            return wrong
         truth = _finish(costs, sms)
         if given != truth:
             return _wrong(_schedule_message(given, truth, costs, sms))
@@ -232,7 +236,7 @@ def check_heads(heads: int | None = None) -> Answer:
     """Exercise 6.2: the number of heads in one launch that uses the GPU best."""
     if heads is None:
         return UNANSWERED
-    if isinstance(heads, str | bool) or heads not in HEADS:
+    if _no_number(heads) or heads not in HEADS:
         return _wrong(f"{heads!r} is not a whole number from {HEADS[0]} to {HEADS[-1]}.")
     pairs = B200.sms // 2
     full = pairs // 2
@@ -279,11 +283,11 @@ def check_tuned(
     """Exercise 11.1: settings with which the example is as fast as with any others of the three."""
     given = {"exp2_period": exp2_period, "rescale_threshold": rescale_threshold,
              "p_first_columns": p_first_columns}  # fmt: skip
-    if None in given.values():
+    if any(value is None for value in given.values()):
         return UNANSWERED
     knobs = {name: _kernel_lab().choices[name] for name in TUNED}
     for name, value in given.items():
-        if value not in knobs[name]:
+        if np.ndim(value) or value not in knobs[name]:
             some = ", ".join(map(repr, knobs[name]))
             return _wrong(f"{name}={value!r} is not on its knob: {some}.")
     all_cycles = [tuned_cycles(*values) for values in itertools.product(*knobs.values())]

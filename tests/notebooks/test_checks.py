@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -457,3 +458,40 @@ def shared(first: Any, second: Any) -> int:
 def test_a_wrong_share(checks: ModuleType, beside: Callable[..., Any], message: str) -> None:
     answer = checks.check_beside(beside)
     assert not answer.right and message in answer.message
+
+
+#: What people type by accident.
+ODD = ("x", [1, 2], {}, float("nan"), float("inf"), True, np.arange(3), object(), b"a")
+
+
+def anything(checks: ModuleType) -> dict[str, Callable[[Any], Any]]:
+    """Every check that needs no compiler, as a function of one answer."""
+    whole, fp8, pages, splits = map(
+        importlib.import_module, ("checks_whole", "checks_fp8", "checks_pages", "checks_splits")
+    )
+    functions = (
+        *(checks.check_slot, checks.check_parity, checks.check_merge, checks.check_split),
+        *(whole.check_longest, whole.check_schedule, fp8.check_quantize, fp8.check_arriving),
+        *(pages.check_row, splits.check_combine, checks.check_time, checks.check_beside),
+    )
+    values = (
+        *(checks.check_slots_needed, checks.check_period, whole.check_doubled, whole.check_heads),
+        *(whole.check_splits, pages.check_page_size, splits.check_count),
+    )
+    return {
+        **{check.__name__: lambda odd, ask=check: ask(lambda *_: odd) for check in functions},
+        **{f"{check.__name__}, no function": check for check in functions},
+        **{check.__name__: check for check in values},
+        "check_mystery, barrier": lambda odd: checks.check_mystery(odd, "mma", "arrival"),
+        "check_mystery, role": lambda odd: checks.check_mystery("P_full_O_rescaled", odd, "wait"),
+        "check_thresholds": lambda odd: checks.check_thresholds(15, odd),
+        "check_tuned": lambda odd: whole.check_tuned(odd, "own", "own"),
+    }
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_an_odd_answer_gets_a_sentence(checks: ModuleType, odd: Any) -> None:
+    for name, ask in anything(checks).items():
+        answer = ask(odd)
+        assert isinstance(answer, checks.Answer) and not answer.right, name
+        assert len(answer.message) > 20, name
