@@ -129,7 +129,7 @@ $(VENV)/light: $(NEEDS)
 	@touch $@
 
 $(VENV)/full: $(NEEDS)
-	@echo 'Installing everything the tests need (a few minutes the first time) ...'
+	@echo 'Installing everything the tests need (2 GB; a few silent minutes the first time) ...'
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
