@@ -34,6 +34,17 @@ def test_a_deadlock_is_told_in_them(tmp_path: Path) -> None:
     assert "ring.full[0]" not in str(error)
 
 
+def test_a_hazard_names_the_roles_that_meet(tmp_path: Path) -> None:
+    text = ring(tmp_path).replace("bar.sync 0;", "")
+    for labels, roles in ((Labels(), ("produce", "consume")), (LABELS, ("produce", "softmax0"))):
+        try:
+            hazards = emulate(text, replace(ring_launch(), labels=labels)).hazards
+        except EmulationError as error:
+            hazards = error.hazards
+        known = {f"{role} (warp {warp}) of CTA 0" for warp, role in enumerate(roles)}
+        assert {hazard.second.who for hazard in hazards} == known
+
+
 def test_an_offset_goes_before_a_name(tmp_path: Path) -> None:
     first = 0x400  # the ring's barriers are all that is in shared memory
     error = stuck(tmp_path, Labels(barriers={"ring.full": "S_full", first: "first"}))

@@ -57,7 +57,8 @@ class Party:
     """One of the two who meet.
 
     Attributes:
-        who: "warp 3 of CTA 0", or "the TMA copy that warp 13 of CTA 0 issued".
+        who: "warp 3 of CTA 0", "mma (warp 12) of CTA 0" if its role has a name, or "the TMA copy
+            that load (warp 14) of CTA 0 issued".
         instruction: what it executed.
         tick: when, in steps of the machine.
     """

@@ -59,9 +59,12 @@ def party(machine: Machine, event: Event, row: int) -> Party:
 
 
 def warp_name(machine: Machine, slot: int) -> str:
-    """A warp in words."""
+    """A warp in words, with its role if that has a name."""
     ctas = machine.shape.ctas
-    return f"warp {slot // ctas} of CTA {cta_number(machine, slot % ctas)}"
+    warp, cta = slot // ctas, cta_number(machine, slot % ctas)
+    role = machine.names.role(warp)
+    who = f"warp {warp}" if role.startswith("warp") else f"{role} (warp {warp})"
+    return f"{who} of CTA {cta}"
 
 
 def cta_number(machine: Machine, cta: int) -> int:
