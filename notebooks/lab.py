@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from IPython.display import HTML, display
@@ -43,7 +43,7 @@ class Answer:
     """What a setting gives: a report or a refusal, and the seconds that it took to know.
 
     ``cycles`` are those of 128 queries of a CTA in the kernel's lab, and of the step in the
-    serving lab.
+    serving lab. ``chosen`` is what the kernel took where a knob leaves it the choice.
     """
 
     settings: Mapping[str, Any]
@@ -51,6 +51,7 @@ class Answer:
     cycles: float
     refusal: str
     seconds: float
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
 
 def kernel(machine: str, dtype: str, **changes: Any) -> tuple[Run, float]:
@@ -99,7 +100,12 @@ class Lab:
             run, cycles = self.run(**settings)
         except ValueError as refusal:
             return Answer(settings, None, float("nan"), str(refusal), time.process_time() - started)
-        return Answer(settings, run.report, cycles, "", time.process_time() - started)
+        took = time.process_time() - started
+        chosen = {
+            name: getattr(run.design, name) for name, value in settings.items()
+            if value == "own" or (name, value) == ("num_splits", 0)
+        }  # fmt: skip
+        return Answer(settings, run.report, cycles, "", took, chosen)
 
     def show(self) -> None:
         """Sliders for all knobs, and the answer below them; without ipywidgets the answer only."""
@@ -142,6 +148,8 @@ class Lab:
         head = f"<p><b>{html.escape(changed or 'nothing changed')}</b></p>"
         if answer.report is None or self.first.report is None:
             return HTML(f"{head}<p>Refused: {html.escape(answer.refusal)}.</p>{took}")
+        own = ", ".join(f"{name}={value}" for name, value in answer.chosen.items())
+        own = f"<p>The kernel's own choice: {html.escape(own)}.</p>" if own else ""
         speed = self.first.cycles / answer.cycles
         lines = [_line("cycles", answer.cycles / max(answer.cycles, self.first.cycles),
                        f"{answer.cycles:,.0f}", f"{self.first.cycles:,.0f}")]  # fmt: skip
@@ -151,7 +159,7 @@ class Lab:
         return HTML(
             f"{head}<p>{speed:.2f} times as fast as at first.</p><table><tr><th></th><th></th>"
             f"<th>now</th><th>at first</th></tr>{''.join(lines)}</table>"
-            f"<p>{html.escape(answer.report.bottleneck)}</p>{took}"
+            f"<p>{html.escape(answer.report.bottleneck)}</p>{own}{took}"
         )
 
 

@@ -56,6 +56,16 @@ def test_the_first_answer_is_the_running_example(lab: ModuleType) -> None:
     assert first.cycles == run.report.cycles / 2 and first.report.units == run.report.units
 
 
+def test_an_answer_says_what_the_kernel_chose(lab: ModuleType) -> None:
+    design = Design.for_problem(Problem(seqlen_q=256, seqlen_k=1024), B200)
+    kernel, serving = lab.kernel_lab(), lab.serving_lab()
+    assert kernel.first.chosen["kv_stages"] == design.kv_stages
+    assert "kv_stages" not in kernel.ask(kv_stages=2).chosen
+    assert f"own choice: kv_stages={design.kv_stages}, " in kernel.page(kernel.first).data
+    assert serving.ask(num_splits=0).chosen == {"num_splits": 4}
+    assert "own choice" not in serving.page(serving.first).data
+
+
 def test_a_knob_changes_the_design(lab: ModuleType) -> None:
     problem = Problem(seqlen_q=256, seqlen_k=1024)
     design = Design.for_problem(problem, B200, kv_stages=2)
