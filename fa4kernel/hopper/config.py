@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fa4kernel.forward.config import SCHEDULERS
+from fa4sim.specs.checks import quoted, whole
 
 WARP, WARPGROUP = 32, 128
 ROWS = 64  # of Q for each consumer: what one wgmma multiplies
@@ -59,7 +61,9 @@ class Config:
     trace: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "registers", tuple(self.registers))
+        for name in ("head_dim", "head_dim_v", "group", "consumers", "tile_n", "kv_stages"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        object.__setattr__(self, "registers", _pair(self.registers))
         for name, value, allowed in (
             ("dtype", self.dtype, ("bf16", "fp16")),
             ("scheduler", self.scheduler, SCHEDULERS[:3]),
@@ -127,3 +131,14 @@ class Config:
         """Dynamic shared memory of a CTA."""
         ring = self.kv_stages * (self.k_bytes + self.v_bytes)
         return SMALL_BYTES + self.consumers * self.q_bytes + ring
+
+
+def _pair(registers: Any) -> tuple[int, int]:
+    """Registers of a consumer's thread and of a producer's."""
+    given = tuple(registers) if isinstance(registers, tuple | list) else ()
+    if len(given) != 2:
+        raise ValueError(
+            f"registers={quoted(registers)} must be those of a consumer's thread and of a "
+            "producer's, as (240, 24)"
+        )
+    return whole("registers", given[0]), whole("registers", given[1])

@@ -266,9 +266,10 @@ def _check_pages(design: Design, problem: Problem) -> None:
     dims = (problem.head_dim, problem.dim_v)
     padded = (design.head_dim_padded, design.head_dim_v_padded)
     if dims != padded:
+        step = 16 if any(dim % 16 for dim in dims) else 32  # a kernel may pad FP8 so far
         raise ValueError(
-            f"kv_load='cp_async' copies whole rows, so head dims {dims} must be multiples of 16, "
-            f"as {padded}; use those, or page_size={design.tile_n} and kv_load='tma'"
+            f"kv_load='cp_async' copies whole rows, so head dims {dims} must be multiples of "
+            f"{step}, as {padded}; use those, or page_size={design.tile_n} and kv_load='tma'"
         )
     if design.scheduler == "dynamic":
         raise ValueError(

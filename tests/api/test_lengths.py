@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,3 +106,6 @@ def test_rows_that_threads_copy_must_be_whole():
     problem = paged(half(2, 3, 8, 72), half(9, 16, 2, 72)).problem
     with pytest.raises(ValueError, match=r"head dims \(72, 72\) must be multiples of 16"):
         kernel_for(problem, "sm_100a", B200, {})
+    fp8 = replace(problem, head_dim=48, head_dim_v=112, dtype="e4m3")
+    with pytest.raises(ValueError, match=r"\(48, 112\) must be multiples of 32, as \(64, 128\)"):
+        kernel_for(fp8, "sm_100a", B200, {})

@@ -61,6 +61,19 @@ def test_what_it_does_not_do_is_refused(problem, text):
         config_for(problem)
 
 
+@pytest.mark.parametrize(
+    "field, text",
+    [
+        ({"kv_stages": "3"}, "kv_stages='3' must be a whole number"),
+        ({"registers": 240}, "registers=240 must be those of a consumer's thread"),
+        ({"registers": (240, "24")}, "registers='24' must be a whole number"),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(field, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        config_for(Problem(), **field)
+
+
 def test_an_unknown_field_is_refused():
     with pytest.raises(ValueError, match="has no field 'stages'"):
         config_for(Problem(), stages=3)
