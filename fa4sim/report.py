@@ -109,7 +109,7 @@ def make_report(
     # What the SMs looked at could have moved: all of it, or their share while others are at work.
     part = sms / max(sms, active_sms or machine.sms)
     units["l2"] = totals.l2_bytes / (machine.l2_bytes_per_cycle * part * max(1, cycles))
-    units["hbm"] = totals.hbm_bytes / (machine.hbm_bytes_per_cycle * part * max(1, cycles))
+    units["hbm"] = totals.hbm_bytes / (machine.hbm_rate(design.kv_load) * part * max(1, cycles))
     waits = mean_waits(totals, sms)
     held = verdict(
         Evidence(

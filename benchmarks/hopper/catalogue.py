@@ -77,6 +77,7 @@ EXPECTED: dict[str, Bounds] = {
     "tma_l2_base_cycles": Bounds(200, 800, _L2),
     "tma_l2_bytes_per_cycle": Bounds(64, 128, "at most what shared memory takes"),
     "tma_hbm_extra_cycles": Bounds(150, 1200, "HBM behind the L2"),
+    "cp_async_turn_cycles": Bounds(10, 150, "a copy reads its registers, and a branch"),
     "tma_first_load_l2_16kib_cycles": Bounds(300, 3000, "a load and a fetch of its tensor map"),
     "tma_issue_cycles": Bounds(4, 300, "two instructions"),
     "tma_issue_per_box_cycles": Bounds(2, 100, "one instruction"),

@@ -68,6 +68,13 @@ SECTIONS = {
         "timed while it has work: past the knee a few SMs get more than their share and finish "
         "early, hence the high 90th percentiles.",
     ),
+    "paged": (
+        "Rows through a page table",
+        "K and V of head dimension 128, bf16, in pages of so many keys: what a block of 128 keys "
+        "takes the threads that copy it row by row, alone on the GPU, and what HBM gives to 128 "
+        "CTAs, by the number of heads whose rows lie beside each other. Measured a day after the "
+        "rest, on an H200 with the same driver.",
+    ),
     "turnover": (
         "CTA turnover, registers, launches",
         "What surrounds a kernel's work.",

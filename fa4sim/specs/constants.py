@@ -23,6 +23,11 @@ def from_h200(*names: str, whole: bool = True) -> Constant:
     return Constant(round(value) if whole else value, h200_origin(*names))
 
 
+def h200_ratio(name: str, to: str) -> Constant:
+    """How much of one quantity measured on an H200 another is."""
+    return Constant(h200_value(name) / h200_value(to), h200_origin(name, to))
+
+
 def build(name: str, table: Mapping[str, Constant]) -> Machine:
     """A machine from its table of constants. Raises ``TypeError`` for a missing one."""
     values = {key: constant.value for key, constant in table.items()}

@@ -66,7 +66,8 @@ class Design:
     the kernel guards like a persistent CTA, whatever the scheduler. ``kv_load`` brings K and V by
     TMA, where a page is a block or there are none, or by cp.async, row by row, with more load
     warps; ``page_pointers`` says how these find a row: ``"transposed"``, each thread for rows that
-    others load, or ``"naive"``, each for its own, as before pull request 2104 of flash-attention.
+    others load, ``"naive"``, each for its own, as before pull request 2104 of flash-attention, or
+    ``"looped"``, naive in loops that are not unrolled, as before pull request 2156.
     ``max_offset`` scales P up by a power of two, to use more of the range of FP8. With
     ``num_splits`` above 1 the keys of a work tile are cut into so many parts, each a tile of its
     own that leaves a partial result in float32 for the combine kernel; ``dependent_launch``

@@ -161,6 +161,11 @@ class HopperDesign:
         return self.consumers
 
     @property
+    def kv_load(self) -> str:
+        """How K and V come: always by TMA."""
+        return "tma"
+
+    @property
     def work_rows(self) -> int:
         """Query rows of one CTA's work tile."""
         return ROWS * self.consumers

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fa4sim.specs.constants import Constant, build, from_h200
+from fa4sim.specs.constants import Constant, build, from_h200, h200_ratio
 from fa4sim.specs.measured import h200_origin, h200_value
 from fa4sim.specs.origin import Origin, assumed, fitted, measured, published
 
@@ -137,6 +137,11 @@ _H200: Mapping[str, Constant] = {
     "tma_store_bytes_per_cycle": from_h200("tma_store_bytes_per_cycle", whole=False),
     "cp_async_latency_cycles": from_h200("tma_l2_base_cycles"),
     "cp_async_bytes_per_cycle": from_h200("l2_read_one_sm_bytes_per_cycle", whole=False),
+    "cp_async_turn_cycles": from_h200("cp_async_turn_cycles"),
+    "cp_async_hbm_share": h200_ratio(
+        "page_rows_4_heads_random_page_128_bytes_per_second",
+        "page_boxes_4_heads_random_page_128_bytes_per_second",
+    ),
     "load_l1_latency_cycles": Constant(41, published("arXiv 2402.13499: 40.7 cycles on an H100")),
     "load_l2_latency_cycles": from_h200("ld_global_l2_latency_cycles"),
     "load_hbm_extra_cycles": Constant(

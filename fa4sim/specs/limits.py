@@ -112,7 +112,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "exp2_degree": (1, 2, 3, 4, 5),
     "q_load": ("tma", "cp_async"),
     "kv_load": ("tma", "cp_async"),
-    "page_pointers": ("transposed", "naive"),
+    "page_pointers": ("transposed", "naive", "looped"),
     "epilogue": ("tma", "correction"),
     "scheduler": SCHEDULERS,
 }

@@ -124,6 +124,10 @@ class Machine:
     """Issue of cp.async to the waiter's next instruction, data in L2."""
     cp_async_bytes_per_cycle: float
     """Most one SM can receive by cp.async."""
+    cp_async_turn_cycles: int
+    """From a cp.async to the next one whose address is computed in the same register."""
+    cp_async_hbm_share: float
+    """What rows by cp.async get of the bandwidth that HBM gives to tiles by TMA."""
     load_l1_latency_cycles: int
     """A load's issue to the use of its value, where L1 has it."""
     load_l2_latency_cycles: int
@@ -222,6 +226,11 @@ class Machine:
         """HBM bandwidth of the whole chip, in bytes per SM cycle."""
         return self.hbm_bytes_per_second / self.clock_hz
 
+    def hbm_rate(self, kv_load: str) -> float:
+        """What of it a kernel gets that loads K and V by ``"tma"``, or by ``"cp_async"``."""
+        share = self.cp_async_hbm_share if kv_load == "cp_async" else 1.0
+        return self.hbm_bytes_per_cycle * share
+
     @property
     def l2_share_bytes_per_cycle(self) -> float:
         """One SM's share of L2 bandwidth when every SM asks."""
@@ -285,6 +294,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "tma_bytes_per_cycle": (1e-2, 1e6),
     "tma_store_bytes_per_cycle": (1e-2, 1e6),
     "cp_async_bytes_per_cycle": (1e-2, 1e6),
+    "cp_async_hbm_share": (1e-3, 1),
     "hbm_fetch_bytes": (32, 4096),
     "launch_seconds": (0, 10),
     "dependent_launch_seconds": (0, 10),
@@ -317,7 +327,7 @@ _RATES = frozenset(
         *("mufu_cycles_per_warp", "fma_cycles_per_warp", "fma_packed_cycles_per_warp"),
         *("alu_cycles_per_warp", "convert_cycles_per_warp", "smem_bytes_per_cycle"),
         *("tma_bytes_per_cycle", "tma_store_bytes_per_cycle", "l2_bytes", "l2_bytes_per_cycle"),
-        *("cp_async_bytes_per_cycle", "hbm_fetch_bytes"),
+        *("cp_async_bytes_per_cycle", "cp_async_hbm_share", "hbm_fetch_bytes"),
         *("hbm_bytes_per_second", "smem_bytes_per_cta", "registers_per_sm"),
     )
 )

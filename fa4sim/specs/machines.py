@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fa4sim.specs.checks import word
-from fa4sim.specs.constants import Constant, build, from_h200
+from fa4sim.specs.constants import Constant, build, from_h200, h200_ratio
 from fa4sim.specs.hopper_machines import H100, H200
 from fa4sim.specs.machine import Machine
 from fa4sim.specs.measured import h200_origin, h200_value
@@ -145,6 +145,11 @@ _B200: Mapping[str, Constant] = {
         ),
     ),
     "cp_async_bytes_per_cycle": from_h200("l2_read_one_sm_bytes_per_cycle", whole=False),
+    "cp_async_turn_cycles": from_h200("cp_async_turn_cycles"),
+    "cp_async_hbm_share": h200_ratio(
+        "page_rows_4_heads_random_page_128_bytes_per_second",
+        "page_boxes_4_heads_random_page_128_bytes_per_second",
+    ),
     "load_l1_latency_cycles": Constant(39, published(f"{CHIPS_AND_CHEESE}: 19.6 ns")),
     "load_l2_latency_cycles": from_h200("ld_global_l2_latency_cycles"),
     "load_hbm_extra_cycles": Constant(

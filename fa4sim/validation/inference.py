@@ -9,6 +9,7 @@ from typing import Any
 
 from fa4sim.specs import B200, H200, Problem
 from fa4sim.validation.bandwidth import InFlight, measured_rings, ring_rate
+from fa4sim.validation.decode import decode_calls
 from fa4sim.validation.errors import relative_error
 from fa4sim.validation.inference_runs import Call, Outcome, Progress, published, run_calls
 from fa4sim.validation.pages import Pages, run_pages
@@ -153,6 +154,7 @@ def inference_calls() -> Iterator[tuple[Any, Call]]:
     yield from _fp8_calls()
     for row in published()["decode"]:
         yield ("decode", row["name"]), Call(Problem(**row["problem"]), row["design"])
+    yield from decode_calls()
     yield from _split_calls()
     for name, (queries, keys) in STEPS.items():
         for splits in STEP_SPLITS:

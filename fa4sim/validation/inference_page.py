@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fa4sim
 from fa4sim.specs import B200
+from fa4sim.validation.decode import decode_section
 from fa4sim.validation.errors import relative_error
 from fa4sim.validation.inference import (
     BATCHES,
@@ -158,9 +159,14 @@ def _decode(result: Inference) -> str:
     return f"""## Decode steps
 
 One query per sequence. The error is that of throughput: above 0 the simulator is the faster. \
-Published bandwidth counts the simulated bytes over the published time.
+Published bandwidth counts the simulated bytes over the published time. Whether pull request 2104 \
+measured one Q tile or two isn't said; see [pages of any size](#pages-of-any-size).
 
 {table(heads, rows, ["step", "note", "source"])}
+
+{decode_section(result.outcomes)}
+
+### By CTAs
 
 How much of HBM a decode step uses, by the CTAs that work on it (65,536 keys each, TB/s; a B200 \
 gives {B200.hbm_bytes_per_second / 1e12:.1f}):
@@ -311,7 +317,8 @@ def _constants() -> str:
     return f"""## Constants that only inference needs
 
 Beside these, measured on an H200: `load_l2_latency_cycles` and `global_atomic_cycles`, for the \
-search of a tile in a batch of unequal lengths and the counter that hands tiles out. All others \
-are those of the forward validation.
+search of a tile in a batch of unequal lengths and the counter that hands tiles out; \
+`cp_async_turn_cycles` and `cp_async_hbm_share`, for rows of pages. All others are those of the \
+forward validation.
 
 {table(["constant", "kind", "value", "range", "reason"], rows, ["constant", "kind", "reason"])}"""

@@ -57,7 +57,7 @@ def run_call(call: Call) -> Outcome:
     design = Design.for_problem(call.problem, machine, **call.design)
     report = simulate(call.problem, design, machine).report
     times = {kernel.name: machine.seconds(kernel.cycles) * 1e6 for kernel in report.kernels}
-    moved = report.units["hbm"] * machine.hbm_bytes_per_cycle * report.cycles
+    moved = report.units["hbm"] * machine.hbm_rate(design.kv_load) * report.cycles
     return Outcome(
         report.time_us, report.tflops, moved / report.time_us * 1e6, times["attention"],
         times.get("combine", 0.0), design.num_splits, report.useful_rows, report.bottleneck,

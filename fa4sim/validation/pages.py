@@ -19,13 +19,17 @@ from fa4sim.specs import B200, Design, Problem
 
 #: Constants of the machine that only pages need.
 NEW = (
-    *("cp_async_latency_cycles", "cp_async_bytes_per_cycle", "load_l1_latency_cycles"),
-    *("load_l2_latency_cycles", "load_hbm_extra_cycles", "hbm_fetch_bytes"),
+    *("cp_async_latency_cycles", "cp_async_bytes_per_cycle", "cp_async_turn_cycles"),
+    *("load_l1_latency_cycles", "load_l2_latency_cycles", "load_hbm_extra_cycles"),
+    *("cp_async_hbm_share", "hbm_fetch_bytes"),
 )
 
 #: What they are tried at, beside the range of their origin: B200's L2 may be further away than an
-#: H200's, by what its other die adds; page numbers may be in L2 already.
+#: H200's, by what its other die adds; page numbers may be in L2 already; a turn is as short and as
+#: long as a tenth of those on the H200; HBM gives rows as much as TMA.
 TRIED: Mapping[str, tuple[float, ...]] = {
+    "cp_async_turn_cycles": (46, 67),
+    "cp_async_hbm_share": (1.0,),
     "load_l2_latency_cycles": (638,),
     "load_hbm_extra_cycles": (0,),
 }
@@ -39,6 +43,12 @@ LAYOUTS: dict[str, tuple[int | None, dict[str, Any]]] = {
     "pages of 1": (1, {}),
     "pages of 1, naive pointers": (1, {"page_pointers": "naive"}),
 }
+
+#: Steps with pages of one token that are simulated with a constant changed, by report.
+VARIED = {
+    "looped": "when pages of any size came", "naive": "before pointers were transposed",
+    "transposed": "after",
+}  # fmt: skip
 
 #: One sequence per CTA is enough to see what a load warp does.
 BLOCKS = 32
@@ -76,13 +86,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pages:
-    """Rows with what was simulated, and two of them with one constant changed each.
+    """Rows with what was simulated, and three of them with one constant changed each.
 
     ``prefill`` is TFLOP/s by layout and whether masked.
     """
 
     rows: tuple[tuple[Row, Outcome], ...]
-    varied: dict[tuple[str, float], tuple[float, float]]
+    varied: dict[tuple[str, float], dict[str, float]]
     prefill: dict[tuple[str, bool], float]
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,14 +110,17 @@ class Pages:
                 for row, outcome in self.rows
             ],
             "varied": [
-                {"constant": name, "value": value, "naive_us": naive, "transposed_us": transposed}
-                for (name, value), (naive, transposed) in self.varied.items()
+                {
+                    "constant": name, "value": value,
+                    **{f"{pointers}_us": time for pointers, time in times.items()},
+                }
+                for (name, value), times in self.varied.items()
             ],
             "prefill_tflops": [
                 {"layout": layout, "causal": causal, "tflops": tflops}
                 for (layout, causal), tflops in self.prefill.items()
             ],
-        }
+        }  # fmt: skip
 
 
 @cache
@@ -138,12 +151,12 @@ def published_rows() -> tuple[Row, ...]:
 
 
 def run_pages(progress: Progress | None = None) -> Pages:
-    """Simulate every row, and two with the new constants at both ends of their ranges."""
+    """Simulate every row, and three with the new constants at both ends of their ranges."""
     rows = published_rows()
-    slow, now = (
-        next(row for row in rows if row.report == name and row.problem.page_size == 1)
-        for name in ("before pointers were transposed", "after")
-    )
+    steps = {
+        pointers: next(r for r in rows if r.report == name and r.problem.page_size == 1)
+        for pointers, name in VARIED.items()
+    }
     changes = list(variations())
     total = len(rows) + len(changes) + 2 * len(LAYOUTS)
     count = 0
@@ -160,7 +173,7 @@ def run_pages(progress: Progress | None = None) -> Pages:
         step()
     varied = {}
     for name, value in changes:
-        varied[name, value] = (time_of(slow, {name: value}), time_of(now, {name: value}))
+        varied[name, value] = {p: time_of(row, {name: value}) for p, row in steps.items()}
         step()
     prefill = {}
     for layout, (page, changed) in LAYOUTS.items():

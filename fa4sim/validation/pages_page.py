@@ -9,9 +9,19 @@ from pathlib import Path
 import fa4sim
 from fa4sim.files import put_section
 from fa4sim.specs import B200
+from fa4sim.specs.measured import h200_value
 from fa4sim.validation.errors import relative_error
 from fa4sim.validation.markdown import signed, table
-from fa4sim.validation.pages import LAYOUTS, NEW, PREFILL, Outcome, Pages, Row, published
+from fa4sim.validation.pages import (
+    LAYOUTS,
+    NEW,
+    PREFILL,
+    VARIED,
+    Outcome,
+    Pages,
+    Row,
+    published,
+)
 
 PAGE = Path("docs/validation/inference.md")
 
@@ -23,6 +33,9 @@ PARTS = {
     "waits for a slot": ("load_KV_empty",),
 }
 
+
+#: Pages whose rows an H200 copies.
+PAGES = (1, 8, 32, 128)
 
 #: Where the section lies in the page, so that it can be renewed alone.
 BEGIN, END = "<!-- pages of any size: begin -->", "<!-- pages of any size: end -->"
@@ -68,19 +81,47 @@ def _rows(result: Pages) -> str:
             continue
         rates = [row.kv_bytes / time / 1e6 for time in (row.published_us, outcome.time_us)]
         lines.append([
-            row.source, _shape(row), str(row.problem.page_size), f"{row.published_us:,.0f}",
-            f"{outcome.time_us:,.0f}", f"{rates[0]:.2f}", f"{rates[1]:.2f}",
-            signed(relative_error(rates[1], rates[0])),
+            row.source, _shape(row), row.kernel, str(row.problem.page_size),
+            f"{row.published_us:,.0f}", f"{outcome.time_us:,.0f}", f"{rates[0]:.2f}",
+            f"{rates[1]:.2f}", signed(relative_error(rates[1], rates[0])),
         ])  # fmt: skip
-    heads = ["source", "sequences × keys, K/V heads", "page", "published, µs", "simulated",
-             "TB/s published", "simulated", "error"]  # fmt: skip
+    heads = ["source", "sequences × keys, K/V heads", "simulated kernel", "page",
+             "published, µs", "simulated", "TB/s published", "simulated", "error"]  # fmt: skip
     return f"""One query per sequence, head dim 128, bf16, as published before pointers were \
-transposed: {result.rows[0][0].kernel} (that pull request 2104 compares with two Q tiles is \
-inferred: it counts one Q tile, merged between its opening and its end, among what came in). The \
-error is that of bandwidth: above 0 the simulator is the faster. Bandwidth counts K and V once. \
-Pages of 128 are blocks and come by TMA, all others row by row.
+transposed. The error is that of bandwidth: above 0 the simulator is the faster. Bandwidth counts \
+K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
 
-{table(heads, lines, heads[:2])}"""
+{table(heads, lines, heads[:3])}
+
+Pull request 1999's loops over rows and over the copies of a row say that they must not be \
+unrolled. Compiled with the CuTe DSL that it asks for (4.3.0.dev0), page numbers are therefore in \
+local memory, and each row is a chain from there to its copies, of which the next waits for the \
+registers of the one before. Pull request 2156 (merged 2026-01-12) unrolled them. Which state \
+pull request 2104 compares with isn't said; it was opened before that and merged after, and one Q \
+tile was merged between (pull request 1993, 2026-01-08). The table has the three that can be. \
+Loops are out of the question. Unrolled, one Q tile is what the repository had before the merge \
+and comes out too fast throughout; two fit pages of 8 and more better and those of one token \
+worse, but the main branch never had that. The latter is used below, as most is known of it.
+
+{_loops()}"""
+
+
+def _loops() -> str:
+    forms = {
+        "loops, 64 threads": "looped_64", "unrolled, 64 threads": "unrolled_64",
+        "unrolled, 128 threads": "unrolled_128",
+    }  # fmt: skip
+    lines = [
+        [name, *(
+            f"{h200_value(f'page_rows_{form}_threads_page_{page}_cycles'):,.0f}" for page in PAGES
+        )]
+        for name, form in forms.items()
+    ]  # fmt: skip
+    heads = ["copies of rows", *(f"pages of {page}" for page in PAGES)]
+    return f"""The same forms of the same work on an H200, one CTA alone that does nothing but \
+copy, in cycles per block ([benchmarks_h200.md](../benchmarks_h200.md)):
+
+{table(heads, lines, heads[:1])}"""
 
 
 def _after(result: Pages) -> str:
@@ -101,10 +142,17 @@ def _after(result: Pages) -> str:
             f"{row.kv_bytes / outcome.time_us / 1e6:.2f}", f"{gain:.2f} ×",
         ])  # fmt: skip
     heads = ["page", "µs", "TB/s", "times as fast as before"]
+    rows = B200.hbm_rate("cp_async") * B200.clock_hz
+    of = [
+        h200_value(f"page_{how}_4_heads_random_page_128_bytes_per_second") / 1e12
+        for how in ("rows", "boxes")
+    ]
     return f"""The same steps of pull request 2104 with the kernel as it is now ({row.kernel}). \
-Published: {data["words"]}. Simulated, it is what HBM gives, \
-{B200.hbm_bytes_per_second / 1e12:.1f} TB/s. {data["gain_source"]}; here up to {max(gains):.2f} ×, \
-as pages of one token come out too slow above.
+Published: {data["words"]}. Simulated, it is what HBM gives to rows, {rows / 1e12:.2f} TB/s \
+({signed(relative_error(rows, data["bytes_per_second"]))}): on an H200 {of[0]:.2f} TB/s by \
+cp.async where TMA brings the same keys at {of[1]:.2f}, measured but not explained, and taken over \
+as a ratio. {data["gain_source"]}; here up to {max(gains):.2f} ×, as pages of one token come out \
+too slow above.
 
 {table(heads, lines, [])}"""
 
@@ -112,7 +160,7 @@ as pages of one token come out too slow above.
 def _load_warp(result: Pages) -> str:
     lines = []
     for row, outcome in result.rows:
-        if row.report == "when pages of any size came":
+        if row.report not in VARIED.values():
             continue
         pointers = row.design.get("page_pointers", "transposed")
         lines.append([
@@ -139,57 +187,52 @@ reports {published()["after"]["prefill_words"]}.
 
 
 def _reading(result: Pages) -> str:
-    slow = _per_block(result, "when pages of any size came")
-    fast = _per_block(result, "before pointers were transposed")
-    ratios = [f"{slow[page] / fast[page]:.1f}" for page in sorted(slow.keys() & fast.keys())]
+    errors = [
+        signed(relative_error(row.published_us, outcome.time_us))
+        for row, outcome in result.rows
+        if row.report == VARIED["looped"] and row.published_us is not None
+    ]
     return f"""What costs time with naive pointers is reading page numbers. The compiler keeps \
 that as a loop of one turn for every row that a thread copies, and a turn stands until its number \
 has come: from L1 if another row's number was in the same sector of 32 bytes, else from L2 or \
 HBM. Large pages differ from pages of one token by that alone. Transposed pointers take one or \
-two turns. Instruction counts are those of the compiled kernel (`flash-attn-4` 4.0.0b27; for naive \
-pointers with `paged_kv.py` as it was before pull request 2104).
+two turns. With looped pointers rows cost as much again, whatever the page. Instruction counts are \
+those of the compiled kernel (`flash-attn-4` 4.0.0b27; for naive pointers with `paged_kv.py` as it \
+was before pull request 2104; for looped ones as it came).
 
-The misses. Reading 64 bytes of the table from HBM for the first time is charged to every CTA that \
-needs them, as the heads of a sequence keep in step; if they were in L2 already, pages of one \
-token would come out close to pull request 2104 (`load_hbm_extra_cycles` at 0 below). Pull request \
-1999 reports {", ".join(ratios[:-1])} and {ratios[-1]} times the time per block of pull request \
-2104 for the page sizes that both have (1, 32 and 128), where loading row by row is nominally the \
-same code; kernel, compiler and the division by the page size changed in the two months between, \
-and the first state is not modelled. No cost of virtual addresses is modelled either: pages in \
-random order over many GiB need far more translations than keys in one piece."""
-
-
-def _per_block(result: Pages, report: str) -> dict[int, float]:
-    """Published time by page size, over the blocks that a CTA works through."""
-    return {
-        row.problem.page_size or 0: row.published_us / (row.problem.seqlen_k or 1)
-        for row, _ in result.rows
-        if row.report == report and row.published_us is not None
-    }
+The misses. Pull request 1999's rows are {", ".join(errors[:-1])} and {errors[-1]} too fast, the \
+last of them by TMA, without any of this: what is left is not the pages. A clock of 1.56 GHz or \
+code of the softmax that is slower by so much would explain all three. In pull request 2104's, \
+reading 64 bytes of the table from HBM for the first time is charged to every CTA that needs \
+them, as the heads of a sequence keep in step; if they were in L2 already, pages of one token \
+would come out close with two Q tiles (`load_hbm_extra_cycles` at 0 below). No cost of virtual \
+addresses is modelled: on an H200 HBM gives the same whether pages are in order or not."""
 
 
 def _varied(result: Pages) -> str:
-    slow, now = (
-        next(o.time_us for r, o in result.rows if r.report == name and r.problem.page_size == 1)
-        for name in ("before pointers were transposed", "after")
-    )
+    chosen = {
+        pointers: next(
+            o.time_us for r, o in result.rows if r.report == name and r.problem.page_size == 1
+        )
+        for pointers, name in VARIED.items()
+    }
     lines = [
         [
             f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
-            B200.origins[name].source, f"{value:,.4g}", signed(slow / times[0] - 1),
-            signed(now / times[1] - 1),
+            B200.origins[name].source, f"{value:,.4g}",
+            *(signed(chosen[pointers] / times[pointers] - 1) for pointers in VARIED),
         ]
         for (name, value), times in result.varied.items()
     ]  # fmt: skip
     tried = {name for name, _ in result.varied}
     lines += [
         [f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
-         B200.origins[name].source, "", "", ""]
+         B200.origins[name].source, "", *([""] * len(VARIED))]
         for name in NEW if name not in tried
     ]  # fmt: skip
-    heads = ["constant", "value", "kind", "source", "tried at", "naive", "transposed"]
+    heads = ["constant", "value", "kind", "source", "tried at", *VARIED]
     return f"""Constants that only pages need, and what bandwidth becomes with one of them \
-changed; pull request 2104's step with pages of one token:
+changed; with pages of one token, pull request 1999's step (looped) and pull request 2104's:
 
 {table(heads, lines, ["constant", "kind", "source"])}"""
 

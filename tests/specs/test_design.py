@@ -477,7 +477,7 @@ def test_pairs_take_pages_of_128_and_no_others():
         ({"page_size": 16}, {"kv_load": "tma"}, "page_size=16 is not tile_n=128"),
         ({"page_size": 16, "head_dim": 72}, {}, r"head dims \(72, 72\) must be multiples of 16"),
         ({"page_size": 16}, {"scheduler": "dynamic"}, "scheduler='dynamic' needs K and V by TMA"),
-        ({"page_size": 16}, {"page_pointers": "fast"}, "must be one of transposed, naive"),
+        ({"page_size": 16}, {"page_pointers": "fast"}, "must be one of transposed, naive, looped"),
     ],
 )
 def test_what_pages_cannot_be_combined_with(fields, changes, words):

@@ -53,7 +53,7 @@ FLAGS = (
 WORDS = {
     "q_load": "tma, cp_async",
     "kv_load": "tma, cp_async",
-    "page_pointers": "transposed, naive",
+    "page_pointers": "transposed, naive, looped",
     "epilogue": "tma, correction",
     "scheduler": ", ".join(SCHEDULERS),
 }

@@ -76,7 +76,7 @@ class BaseCta:
         burst = machine.share_burst_in_step_bytes if together else machine.share_burst_bytes
         self.l2, self.hbm = around.shared or (
             Share(machine.l2_bytes_per_cycle, burst, not around.first_wave),
-            Share(machine.hbm_bytes_per_cycle, burst, not around.first_wave),
+            Share(machine.hbm_rate(design.kv_load), burst, not around.first_wave),
         )
         width = machine.smem_bytes_per_cycle
         self.tma = TmaLoad(

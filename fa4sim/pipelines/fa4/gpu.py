@@ -514,7 +514,7 @@ def _exact(
     if design.cta_group == 2:
         turnover += machine.cta_turnover_pair_cycles
     first: list[BaseCluster] = []
-    l2, hbm = Share(machine.l2_bytes_per_cycle), Share(machine.hbm_bytes_per_cycle)
+    l2, hbm = Share(machine.l2_bytes_per_cycle), Share(machine.hbm_rate(design.kv_load))
 
     def fetch() -> WorkTile | None:
         return plan.tiles[waiting.pop()] if waiting else None

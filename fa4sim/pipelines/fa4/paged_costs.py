@@ -12,6 +12,12 @@ its place, for naive ones. Head dim 128, bf16, 64 and 128 load threads. What the
   strides, the base, its column; K's rows also keep what V's reuse. With transposed pointers a
   thread computes one or two such addresses and gets the others by two shuffles each.
 - A copy is one instruction for 16 bytes a thread, 512 bytes a warp.
+- Before pull request 2156 rows, and the copies of a row, were loops that the source forbids to
+  unroll (``"looped"``; counted in the kernel of pull request 1999, commit 5d2cd3bc, compiled with
+  the CuTe DSL that it asks for, 4.3.0.dev0). Page numbers that a loop indexes cannot be in
+  registers: they are stored in local memory and loaded for each row, and everything from there to
+  the copy depends on it. The next copy is computed in the same registers, so it waits until this
+  one has read them. Nothing of a row overlaps with another of its warp.
 
 The multiplications run on the FMA pipe, at half its rate; the rest on the ALU.
 """
@@ -35,6 +41,11 @@ TABLE_SLOTS, TABLE_CHAIN = 31, 12
 #: Instructions for one row's address, beside its copies: naive for K and V, then transposed.
 NAIVE_SLOTS = {"K": 25, "V": 15}
 TRANSPOSED_SLOTS = 5
+#: The same in a loop; of a row beside its copies, and of each copy.
+LOOPED_SLOTS, LOOPED_COPY_SLOTS = {"K": 28, "V": 33}, 20
+#: In a loop: dependent instructions from a row's page number in local memory to its address, and of
+#: the loop itself; behind the first of those that compute where the next copy goes.
+LOOPED_CHAIN, LOOPED_COPY_CHAIN = 10, 4
 #: Instructions for one transposed address before it is handed round, and how many in a chain.
 POINTER_SLOTS, POINTER_CHAIN = 20, 8
 #: Two shuffles bring one 64-bit address; one keeps a quarter's path busy for two cycles (H200).
@@ -52,12 +63,13 @@ class Piece:
     """Some rows of a tile that one warp copies in one go.
 
     ``rows`` of each of its row groups, ``group`` their instructions, ``port_cycles`` what they
-    keep the path to L1 and the shuffles busy.
+    keep the path to L1 and the shuffles busy, ``chain_cycles`` what must follow one another.
     """
 
     rows: int
     group: Group
     port_cycles: int
+    chain_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,13 +131,18 @@ def paged_costs(problem: Problem, design: Design, machine: Machine) -> PagedCost
 
     def pieces(tensor: str) -> tuple[Piece, ...]:
         copies = row_bytes[tensor] // (COPY_BYTES * per_row)
-        slots = TRANSPOSED_SLOTS if transposed else NAIVE_SLOTS[tensor]
+        slots = (TRANSPOSED_SLOTS if transposed else NAIVE_SLOTS[tensor]) + copies
         shuffles = SHUFFLES_PER_ROW if transposed else 0
+        row_chain = 0
+        if design.page_pointers == "looped":
+            slots = LOOPED_SLOTS[tensor] + copies * LOOPED_COPY_SLOTS
+            copy_chain = machine.cp_async_turn_cycles + LOOPED_COPY_CHAIN * chain
+            row_chain = machine.load_l1_latency_cycles + LOOPED_CHAIN * chain + copies * copy_chain
         made = []
         for start in range(0, rows, ROWS_AT_ONCE):
             count = min(ROWS_AT_ONCE, rows - start)
             port = count * (copies * copy_cycles + shuffles * SHUFFLE_CYCLES)
-            made.append(Piece(count, work(count * (slots + copies)), port))
+            made.append(Piece(count, work(count * slots), port, count * row_chain))
         return tuple(made)
 
     entries = -(-design.tile_n // turn)

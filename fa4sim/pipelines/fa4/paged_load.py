@@ -114,7 +114,9 @@ class RowLoadRole(PagedLoadRole):
         Rows behind the sequence's end count as if they were copied, as they do with TMA.
         """
         start = self.since = self.env.cycle
-        end = max(self.smsp.run(start, piece.group), start + piece.port_cycles)
+        end = max(
+            self.smsp.run(start, piece.group), start + piece.port_cycles, start + piece.chain_cycles
+        )
         yield self.env.timeout(end - start)
         slot = self.ring % self.design.kv_stages  # a fast-forward may have moved the ring on
         self.span("issue", f"issue {tensor}", start, end - start, slot)
