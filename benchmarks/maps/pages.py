@@ -62,14 +62,16 @@ def section(rows: Sequence[Row]) -> Section:
         "where each row lies. *naive*: every thread of a row finds its address by itself. "
         "*transposed*: each thread finds that of other rows and passes it on by shuffles.",
         lines(series, "How fast K and V are read from pages", "tokens of a page", "TB/s",
-              {"what HBM gives at most, in the model": B200.hbm_bytes_per_second / 1e12}),
+              {"what HBM gives to TMA, in the model": B200.hbm_bytes_per_second / 1e12,
+               "to rows by cp.async": B200.hbm_rate("cp_async") * B200.clock_hz / 1e12}),
         "TB/s by page size, naive and transposed",
         f"With pages of one token transposing makes the step "
         f"{naive['time_us'] / transposed['time_us']:.2f} times as fast (published: up to 2.40, on "
         "a shape that isn't given; Modal, 2026-06-11). Here both ways have one Q tile and four "
-        "load warps. The steps of pull request 2104 had two tiles and two warps before, so they "
-        "gain more: [beside the simulator](validation/inference.md#pages-of-any-size). What "
-        "scattered rows do to HBM is not modelled. By page size, and without pages, in TB/s:\n\n"
+        "load warps. The steps of pull request 2104 may have had two tiles and two warps before: "
+        "[beside the simulator](validation/inference.md#pages-of-any-size). HBM gives less to rows "
+        "by cp.async than to TMA; how much less was measured on an H200. By page size, and "
+        "without pages, in TB/s:\n\n"
         + table(("", *(f"{size}" for size in sizes), "in one piece"), body)
         + "".join(f"\n\nLeft out: {text}." for text in left_out(rows)),
     )  # fmt: skip

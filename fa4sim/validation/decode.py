@@ -88,8 +88,9 @@ def _two_tiles(outcomes: dict[Any, Outcome]) -> str:
     return f"""With two Q tiles a step is held by their chain, as in prefill, though the second \
 tile is padding: {cycles[1]:,.0f} cycles per block simulated, {cycles[0]:,.0f} published (at \
 {B200.clock_hz / 1e9:.2f} GHz). The kernel simulated is nine months younger than the one of pull \
-request 1999; what that one reached in prefill isn't published. Pull request 2461 shows what the \
-compiler alone can do: 1,280 against 1,542 TFLOP/s."""
+request 1999; what that one reached in prefill isn't published. Issue 2461 shows what the compiler \
+alone can do: 1,280 against 1,542 TFLOP/s. No assumption brings both steps with two Q tiles near: \
+what helps the older makes the younger too slow."""
 
 
 def _one_tile(outcomes: dict[Any, Outcome]) -> str:
@@ -106,8 +107,8 @@ after the version simulated) computes a block's scores beside the softmax of the
 reports up to 16 %; pull request 2551 tries the same for such a bubble. Where HBM is the limit, \
 that gains nothing. A chain of {known:,.0f} cycles would explain the time as well as HBM at \
 {2 * 128 * 256 * ctas * blocks / row["published_us"] / 1e6:.2f} TB/s does, and the table shows \
-what lengthens it: hand-offs and TMEM loads, which are the readings that fit the forward times as \
-well as interference does. Neither alone is enough."""
+what lengthens it: a slower MUFU, and hand-offs and TMEM loads, which fit the forward times as \
+well as interference does. None alone is enough."""
 
 
 def _ruled_out() -> str:
@@ -118,10 +119,11 @@ def _ruled_out() -> str:
     ]
     return f"""Ruled out by measuring on an H200 \
 ([benchmarks_h200.md](../benchmarks_h200.md)): how far apart the rows of a head lie, whether pages \
-are in order, how many translations of addresses that needs, and that some SMs get less of HBM than others while each has as much to do. 128 CTAs \
-bring 8 GiB by TMA, each its own head, in pages of 128, with 1, 4 and 32 heads (rows in one piece, \
-1 KiB and 8 KiB apart), in order and at random: {min(rates):.2f} to {max(rates):.2f} TB/s, the \
-slowest CTA included. Launch and load latency are ruled out by the table."""
+are in order, how many translations of addresses that needs, and that some SMs get less of HBM \
+than others while each has as much to do. 128 CTAs bring 8 GiB by TMA, each its own head, in pages \
+of 128, with 1, 4 and 32 heads (rows in one piece, 1 KiB and 8 KiB apart), in order and at random: \
+{min(rates):.2f} to {max(rates):.2f} TB/s, the slowest CTA included. \
+The launch is ruled out by the table."""
 
 
 def _trust(outcomes: dict[Any, Outcome]) -> str:

@@ -65,6 +65,10 @@ CASES: dict[str, tuple[Problem, dict[str, Any]]] = {
         Problem(heads=3, seqlen_q=512, seqlen_k=1024, page_size=16),
         {"page_pointers": "naive"},
     ),
+    "looped pages": (
+        Problem(heads=3, seqlen_q=512, seqlen_k=1024, page_size=16),
+        {"page_pointers": "looped"},
+    ),
     "pages of a block": (Problem(heads=3, seqlen_q=512, seqlen_k=1024, page_size=128), {}),
     "pages, one Q tile": (Problem(heads=8, kv_heads=2, seqlen_q=2, seqlen_k=900, page_size=8), {}),
     "pages, uneven ring": (
