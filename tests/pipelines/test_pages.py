@@ -243,7 +243,7 @@ def test_loops_cost_the_same_for_pages_of_any_size_beside_their_numbers():
         for op in ("issue K", "issue V"):
             assert looped[page][op] > 4 * naive[page][op]
         # But for the tensor pipe, which is busy at other moments.
-        assert looped[page]["page numbers"] == pytest.approx(naive[page]["page numbers"], rel=0.02)
+        assert looped[page]["page numbers"] == pytest.approx(naive[page]["page numbers"], rel=0.15)
     assert looped[1]["issue K"] == pytest.approx(looped[32]["issue K"], rel=0.02)
 
 
