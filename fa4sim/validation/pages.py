@@ -68,6 +68,11 @@ class Row:
     published_us: float | None
 
     @property
+    def shape(self) -> str:
+        """Sequences, keys and K/V heads, for a table."""
+        return f"{self.problem.batch} × {self.problem.seqlen_k:,}, {self.problem.kv_heads}"
+
+    @property
     def kv_bytes(self) -> int:
         """Bytes of K and V that the step reads."""
         problem = self.problem

@@ -81,12 +81,18 @@ def _rows(result: Pages) -> str:
             continue
         rates = [row.kv_bytes / time / 1e6 for time in (row.published_us, outcome.time_us)]
         lines.append([
-            row.source, _shape(row), row.kernel, str(row.problem.page_size),
+            row.source, row.shape, row.kernel, str(row.problem.page_size),
             f"{row.published_us:,.0f}", f"{outcome.time_us:,.0f}", f"{rates[0]:.2f}",
             f"{rates[1]:.2f}", signed(relative_error(rates[1], rates[0])),
         ])  # fmt: skip
     heads = ["source", "sequences × keys, K/V heads", "simulated kernel", "page",
              "published, µs", "simulated", "TB/s published", "simulated", "error"]  # fmt: skip
+    looped = h200_value("page_rows_looped_64_threads_page_32_cycles")
+    known = next(
+        row.published_us * 1e-6 * B200.clock_hz / ((row.problem.seqlen_k or 1) / 128)
+        for row, _ in result.rows
+        if row.report == VARIED["naive"] and row.problem.page_size == 32 and row.published_us
+    )
     return f"""One query per sequence, head dim 128, bf16, as published before pointers were \
 transposed. The error is that of bandwidth: above 0 the simulator is the faster. Bandwidth counts \
 K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
@@ -96,12 +102,13 @@ K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
 Pull request 1999's loops over rows and over the copies of a row say that they must not be \
 unrolled. Compiled with the CuTe DSL that it asks for (4.3.0.dev0), page numbers are therefore in \
 local memory, and each row is a chain from there to its copies, of which the next waits for the \
-registers of the one before. Pull request 2156 (merged 2026-01-12) unrolled them. Which state \
-pull request 2104 compares with isn't said; it was opened before that and merged after, and one Q \
-tile was merged between (pull request 1993, 2026-01-08). The table has the three that can be. \
-Loops are out of the question. Unrolled, one Q tile is what the repository had before the merge \
-and comes out too fast throughout; two fit pages of 8 and more better and those of one token \
-worse, but the main branch never had that. The latter is used below, as most is known of it.
+registers of the one before. Pull request 2156 (merged 2026-01-12) unrolled them. Which state pull \
+request 2104 compares with isn't said; it was opened before that and merged after, and one Q tile \
+was merged between (pull request 1993, 2026-01-08). The table has the three that can be. Loops are \
+out of the question: with pages of 32 they take an H200 {looped:,.0f} cycles a block and published \
+are {known:,.0f} (at {B200.clock_hz / 1e9:.2f} GHz). Unrolled, one Q tile is what the repository \
+had before the merge and comes out too fast throughout; two fit pages of 8 and more better and \
+those of one token worse, but the main branch never had that. Two are used below.
 
 {_loops()}"""
 
@@ -201,12 +208,12 @@ those of the compiled kernel (`flash-attn-4` 4.0.0b27; for naive pointers with `
 was before pull request 2104; for looped ones as it came).
 
 The misses. Pull request 1999's rows are {", ".join(errors[:-1])} and {errors[-1]} too fast, the \
-last of them by TMA, without any of this: what is left is not the pages. A clock of 1.56 GHz or \
-code of the softmax that is slower by so much would explain all three. In pull request 2104's, \
-reading 64 bytes of the table from HBM for the first time is charged to every CTA that needs \
-them, as the heads of a sequence keep in step; if they were in L2 already, pages of one token \
-would come out close with two Q tiles (`load_hbm_extra_cycles` at 0 below). No cost of virtual \
-addresses is modelled: on an H200 HBM gives the same whether pages are in order or not."""
+last of them by TMA, without any of this: what is left is not the pages. A slower clock, or code \
+of the softmax that is slower by so much, would slow all three. In pull request 2104's, reading 64 \
+bytes of the table from HBM for the first time is charged to every CTA that needs them, as the \
+heads of a sequence keep in step; if they were in L2 already, pages of one token would come out \
+close with two Q tiles (`load_hbm_extra_cycles` at 0 below). No cost of virtual addresses is \
+modelled: on an H200 HBM gives the same whether pages are in order or not."""
 
 
 def _varied(result: Pages) -> str:
@@ -235,11 +242,6 @@ def _varied(result: Pages) -> str:
 changed; with pages of one token, pull request 1999's step (looped) and pull request 2104's:
 
 {table(heads, lines, ["constant", "kind", "source"])}"""
-
-
-def _shape(row: Row) -> str:
-    problem = row.problem
-    return f"{problem.batch} × {problem.seqlen_k:,}, {problem.kv_heads}"
 
 
 def _part(outcome: Outcome, names: Sequence[str]) -> float:
