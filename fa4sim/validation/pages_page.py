@@ -19,7 +19,6 @@ from fa4sim.validation.pages import (
     VARIED,
     Outcome,
     Pages,
-    Row,
     published,
 )
 
