@@ -108,7 +108,7 @@ reports up to 16 %; pull request 2551 tries the same for such a bubble. Where HB
 that gains nothing. A chain of {known:,.0f} cycles would explain the time as well as HBM at \
 {2 * 128 * 256 * ctas * blocks / row["published_us"] / 1e6:.2f} TB/s does, and the table shows \
 what lengthens it: a slower MUFU, and hand-offs and TMEM loads, which fit the forward times as \
-well as interference does. None alone is enough."""
+well as interference does. No one of them is enough."""
 
 
 def _ruled_out() -> str:
