@@ -62,8 +62,7 @@ def section(rows: Sequence[Row]) -> Section:
         "where each row lies. *naive*: every thread of a row finds its address by itself. "
         "*transposed*: each thread finds that of other rows and passes it on by shuffles.",
         lines(series, "How fast K and V are read from pages", "tokens of a page", "TB/s",
-              {"what HBM gives to TMA, in the model": B200.hbm_bytes_per_second / 1e12,
-               "to rows by cp.async": B200.hbm_rate("cp_async") * B200.clock_hz / 1e12}),
+              {"what HBM gives to TMA, in the model": B200.hbm_bytes_per_second / 1e12}),
         "TB/s by page size, naive and transposed",
         f"With pages of one token transposing makes the step "
         f"{naive['time_us'] / transposed['time_us']:.2f} times as fast (published: up to 2.40, on "
