@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 
 from fa4sim.analysis import Evidence, critical_path, verdict
 from fa4sim.pipelines.call import Kernel
 from fa4sim.pipelines.common.cluster import Surroundings
-from fa4sim.pipelines.fa4.detail import Totals, simulate_cluster
+from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster
 from fa4sim.pipelines.fa4.gpu import PERSISTENT, Plan
-from fa4sim.pipelines.fa4.tiles import WorkTile, without_most_of_its_steady_part
+from fa4sim.pipelines.fa4.tiles import middle_tile, without_most_of_its_steady_part
 from fa4sim.specs import AnyDesign, Machine, Problem
 
 #: Unmasked K/V blocks in a row that the tile of :func:`typical_path` keeps.
@@ -152,31 +151,27 @@ def mean_waits(totals: Totals, sms: int) -> tuple[Wait, ...]:
 
 
 def typical_path(
-    problem: Problem, design: AnyDesign, machine: Machine, plan: Plan, seed: int = 0
-) -> dict[tuple[str, str], float]:
+    problem: Problem, design: AnyDesign, machine: Machine, plan: Plan, seed: int = 0,
+    known: Detail | None = None,
+) -> dict[tuple[str, str], float]:  # fmt: skip
     """Cycles on the critical path of a typical CTA, by (role, op).
 
     The typical tile is the one in the middle when every tile counts for its number of blocks. A
     persistent CTA works through two of them. A long steady stretch is simulated in part and
-    counted in full: it repeats.
+    counted in full: it repeats. ``known`` is a detailed run of the typical tile alone, if there was
+    one: where it is to be simulated whole and by itself, that has been done.
     """
     tile = middle_tile(plan.tiles)
     short, left_out = without_most_of_its_steady_part(tile, STEADY_BLOCKS)
     several = design.scheduler in PERSISTENT and len(plan.tiles) > plan.clusters
     tiles = [short, short] if several else [short]
-    detail = simulate_cluster(
-        problem, design, machine, tiles, Surroundings(True, plan.lists is not None), seed=seed
-    )
-    path = critical_path(detail.trace)
+    if known is None or left_out or several:
+        known = simulate_cluster(
+            problem, design, machine, tiles, Surroundings(True, plan.lists is not None), seed=seed
+        )
+    path = critical_path(known.trace)
     totals: dict[tuple[str, str], float] = dict(path.totals())
     if left_out and path.steady is not None:
         for key, cycles in path.per_block().items():
             totals[key] = totals.get(key, 0.0) + cycles * left_out * len(tiles)
     return totals
-
-
-def middle_tile(tiles: list[WorkTile]) -> WorkTile:
-    """The median of the tiles by number of blocks, each counted for its blocks."""
-    ordered = sorted(tiles, key=lambda tile: tile.blocks)
-    sums = list(accumulate(tile.blocks for tile in ordered))
-    return next(tile for tile, upto in zip(ordered, sums, strict=True) if 2 * upto >= sums[-1])

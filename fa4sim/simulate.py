@@ -174,7 +174,7 @@ def _report_gpu(
     result = call.attention
     trace = result.detail.trace if result.detail is not None else Trace()
     _describe(trace, problem, design, machine)
-    path = typical_path(problem, design, machine, result.plan, seed)
+    path = typical_path(problem, design, machine, result.plan, seed, result.typical)
     busy = sum(bool(placement.tiles) for placement in result.placements)
     report = make_report(
         problem, design, machine, call.cycles, call.totals, call.events, busy * design.cta_group,

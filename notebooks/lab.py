@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +84,10 @@ class Lab:
     ) -> None:
         self.run = run
         self.choices = {name: tuple(values) for name, values in choices.items()}
+        # Python now and then looks through all there is for what nobody needs. What is there by now
+        # stays, and looking through it would make one answer in a hundred wait.
+        gc.collect()
+        gc.freeze()
         self.first = self.ask()
 
     def ask(self, **changes: Any) -> Answer:

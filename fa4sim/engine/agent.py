@@ -75,8 +75,9 @@ class Agent:
     def record(self, kind: tuple[int, int], start: int, busy: int, stage: int) -> None:
         """:meth:`span` for what is done most often: with codes looked up beforehand."""
         skipped = self.core.skipped
+        what, op = kind
         self._add_span(
-            (self.sm, self.cta, self.role_code, self.warp, *kind, start + skipped,
+            (self.sm, self.cta, self.role_code, self.warp, what, op, start + skipped,
              self.env.cycle + skipped, self.tile_id, self.block, stage, NONE, busy)
         )  # fmt: skip
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappush
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import simpy
-from simpy.core import EmptySchedule
+from simpy.core import BoundClass, EmptySchedule
 from simpy.events import NORMAL, Event
 
 from fa4sim.engine.errors import Hazard
@@ -40,25 +42,31 @@ class Delay(Event):
     Almost every event of a run is one of these, so it is put into the queue directly.
     """
 
+    _value = None
+    _ok = True
+
     def __init__(self, clock: Clock, cycles: int) -> None:
         self.env = clock
         self.callbacks = []
-        self._value = None
-        self._ok = True
         heappush(clock._queue, (clock._now + cycles, NORMAL, next(clock._eid), self))
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment with whole cycles as its time."""
+    """SimPy's environment with whole cycles as its time.
 
-    @property
-    def cycle(self) -> int:
-        """The current time: an int, because every delay is one."""
-        return self._now  # type: ignore[return-value]
+    ``cycle`` is the current time: an int, because every delay is one. ``timeout(cycles)`` gives an
+    event so many cycles from now. Neither costs a call of a function in Python.
+    """
 
-    def timeout(self, delay: int) -> Delay:  # type: ignore[override]
-        """An event ``delay`` cycles from now."""
-        return Delay(self, delay)
+    if TYPE_CHECKING:
+        cycle: int
+
+        def timeout(self, delay: int) -> Delay:  # type: ignore[override]
+            """An event ``delay`` cycles from now."""
+
+    else:
+        cycle = property(attrgetter("_now"))
+        timeout = BoundClass(Delay)
 
 
 class Core:

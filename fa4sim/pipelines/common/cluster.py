@@ -175,6 +175,8 @@ class BaseCluster(ABC):
     ring_barriers: tuple[str, ...] = ()
     #: Whether the slots of a ring differ, so that it matters which comes next.
     slots_differ = False
+    #: Two steps can only be alike if they are a multiple of this many apart.
+    step_period = 1
     ctas: Sequence[Any]
     tensor: TensorQueue
 

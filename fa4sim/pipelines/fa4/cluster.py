@@ -20,6 +20,7 @@ from fa4sim.pipelines.common.cluster import Surroundings as Surroundings
 from fa4sim.pipelines.fa4.barriers import barrier_table, next_tile_barriers
 from fa4sim.pipelines.fa4.costs import correction_costs, mma_costs, softmax_costs
 from fa4sim.pipelines.fa4.faults import check_fault
+from fa4sim.pipelines.fa4.page_table import page_period
 from fa4sim.pipelines.fa4.program import program
 from fa4sim.pipelines.fa4.tiles import WorkTile
 from fa4sim.pipelines.fa4.votes import RescaleVotes
@@ -179,6 +180,7 @@ class Cluster(BaseCluster):
         self.design: Design = design
         self.data: Data | None = data
         self.slots_differ = design.uneven_kv_ring
+        self.step_period = page_period(problem, design, machine)
         for fault in design.faults:
             check_fault(fault, design)
         self.softmax_costs = softmax_costs(problem, design, machine)

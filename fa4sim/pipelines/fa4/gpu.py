@@ -24,13 +24,14 @@ from fa4sim.pipelines.common.cluster import BaseCluster, Surroundings
 from fa4sim.pipelines.fa4.detail import Detail, Totals, simulate_cluster, totals_of, waits_of
 from fa4sim.pipelines.fa4.diagnosis import check_end
 from fa4sim.pipelines.fa4.lookup import lookup_cycles
-from fa4sim.pipelines.fa4.page_table import page_period
+from fa4sim.pipelines.fa4.page_phases import PagePhases
 from fa4sim.pipelines.fa4.tiles import (
     WorkTile,
     grid_heads,
     kv_head_of,
     m_blocks,
     mask_runs,
+    middle_tile,
     packed_rows,
     work_tile,
 )
@@ -88,7 +89,11 @@ class Placement:
 
 @dataclass
 class GpuResult:
-    """The whole GPU: ``cycles`` from the first CTA's start to the last one's end."""
+    """The whole GPU: ``cycles`` from the first CTA's start to the last one's end.
+
+    ``typical`` is the detailed run of the tile in the middle, in the first wave and by itself, if
+    there was one.
+    """
 
     cycles: int
     placements: list[Placement]
@@ -98,6 +103,7 @@ class GpuResult:
     plan: Plan
     hazards: list[Hazard] = field(default_factory=list)
     detailed_runs: int = 0
+    typical: Detail | None = None
 
 
 def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
@@ -134,7 +140,7 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
         padding = padding_clusters(rows, design.work_rows, problem.batch, heads * most, len(tiles))
     _assign_sources(problem, design, machine, tiles, clusters, splits)
     active = min(clusters, len(tiles) + padding)
-    pages = page_period(problem, design, machine)
+    phases = PagePhases(problem, design, machine)
     lookups = [lookup_cycles(problem, design, machine, b) for b in range(problem.batch)]
     for i, tile in enumerate(tiles):
         together = active
@@ -142,7 +148,7 @@ def make_plan(problem: Problem, design: AnyDesign, machine: Machine) -> Plan:
             together = min(active, len(tiles) - i // active * active)
         tiles[i] = tile.at(
             active_sms=together * design.cta_group,
-            page_phase=tile.steps[-1].n_block % pages if tile.steps else 0,
+            page_phase=phases.of(tile),
             lookup_cycles=lookups[tile.batch],
         )
     if design.num_splits > 1 and partial_bytes(problem, splits) <= machine.l2_bytes:
@@ -238,6 +244,7 @@ class ClassRuns:
         self.votes = RescaleVotes(problem, design, seed) if isinstance(design, Design) else None
         self.known: dict[object, tuple[int, Totals]] = {}
         self.families: dict[object, list[tuple[int, Detail]]] = {}
+        self.alone: dict[object, Detail] = {}
         self.events = 0
         self.runs = 0
         self.hazards: list[Hazard] = []
@@ -267,8 +274,13 @@ class ClassRuns:
             if len(tiles) == 1:
                 family, count = self._family(tiles[0], first_wave)
                 self.families.setdefault(family, []).append((count, detail))
+                self.alone[key] = detail
         self.known[key] = found
         return found
+
+    def typical(self, tiles: Sequence[WorkTile]) -> Detail | None:
+        """The run of the middle one of ``tiles`` by itself, in the first wave; None without one."""
+        return self.alone.get((True, (self.tile_class(middle_tile(tiles)),)))
 
     def simulate(self, tiles: Sequence[WorkTile], first_wave: bool) -> Detail:
         """A detailed run, counted."""
@@ -389,7 +401,7 @@ def _result(placed: Placed, classes: ClassRuns, plan: Plan) -> GpuResult:
     placements = [placement for placement, _ in placed]
     return GpuResult(
         max(p.end for p in placements), placements, totals, classes.events, classes.first, plan,
-        classes.hazards, classes.runs,
+        classes.hazards, classes.runs, classes.typical(plan.tiles),
     )  # fmt: skip
 
 

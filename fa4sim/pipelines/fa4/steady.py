@@ -110,6 +110,10 @@ class SteadyState:
         steps = [agent.step for agent in moving]
         if min(steps) < low or max(steps) >= high:
             return
+        lead, apart = max(steps), self.cluster.step_period
+        kept = next(iter(self.steps_of_state.values()), None)
+        if lead + apart >= high and (kept is None or kept.step + apart > mma.step):
+            return  # nothing like it was before, and nothing will be
         state = self._state(mma, between_tiles=False)
         before = self.steps_of_state.get(state)
         here = self._moment(mma)
@@ -117,7 +121,6 @@ class SteadyState:
             self.steps_of_state[state] = here
             return
         period = here.step - before.step
-        lead = max(steps)
         # The MMA warp is in the body of its loop, which ends one step earlier than the others'.
         times = min(high - 1 - lead, high - 2 - mma.step) // period
         self.steps_of_state.clear()

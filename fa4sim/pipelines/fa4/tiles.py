@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 
 from fa4sim.numerics.masks import NO_MASK, BlockStep, block_range, block_steps
 from fa4sim.specs import AnyDesign, Problem
@@ -23,7 +24,7 @@ class WorkTile:
     from HBM. O goes there, or as a partial result that is read at once only to L2 (``o_to_l2``).
     ``active_sms`` share L2 and HBM while it runs. A warp takes ``lookup_cycles`` to find out that
     this is its tile. ``page_phase`` says where in the repeating pattern of page table reads its
-    last block stands.
+    last block stands, or that of another tile whose reads take as long, one by one.
     """
 
     index: int
@@ -97,6 +98,13 @@ def without_most_of_its_steady_part(tile: WorkTile, most: int) -> tuple[WorkTile
         start += count
     from_hbm = len(kept) if tile.hbm_steps >= tile.blocks else min(tile.hbm_steps, len(kept))
     return tile.at(steps=tuple(kept), hbm_steps=from_hbm), tile.blocks - len(kept)
+
+
+def middle_tile(tiles: Sequence[WorkTile]) -> WorkTile:
+    """The median of the tiles by number of blocks, each counted for its blocks."""
+    ordered = sorted(tiles, key=lambda tile: tile.blocks)
+    sums = list(accumulate(tile.blocks for tile in ordered))
+    return next(tile for tile, upto in zip(ordered, sums, strict=True) if 2 * upto >= sums[-1])
 
 
 def packed_rows(problem: Problem, design: AnyDesign, batch: int) -> int:
