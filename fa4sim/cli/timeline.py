@@ -1,4 +1,4 @@
-"""``fa4sim timeline``: one CTA in pictures, on a page to explore, or as a trace for Perfetto."""
+"""``fa4sim timeline``: a CTA in pictures; a CTA or more on a page, or as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from fa4sim.cli.trace_files import (
     load_views,
     write_trace,
 )
+from fa4sim.cli.whole import check_slices, check_whole, first_sms, stored_trace, whole_options
 from fa4sim.engine.errors import Deadlock
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs.checks import quoted
@@ -54,6 +55,8 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
         "fa4sim timeline -o timeline.png",
         "fa4sim timeline -o timeline.html               to zoom, walk and search in a browser",
         "fa4sim timeline --beside kv_stages=2 -o two.html    two designs, one above the other",
+        "fa4sim timeline --heads 8 --seqlen-q 4096 --sms 4 -o sms.html    all that four SMs do",
+        "fa4sim timeline --trace kept.npz -o kept.html  a stored trace",
         "fa4sim timeline --seqlen-k 1024 --causal --from 0 --to 8000 -o start.svg",
         "fa4sim timeline --tile 100 -o tile.pftrace      every warp, barrier and unit",
         "fa4sim timeline --show memory -o memory.png     what lies where in SMEM and TMEM",
@@ -90,11 +93,10 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
 @click.option(
     "--tile",
     type=int,
-    default=0,
-    show_default=True,
     metavar="N",
-    help="Which work tile, in the scheduler's order.",
+    help="Which work tile, in the scheduler's order.  [default: 0]",
 )
+@whole_options()
 @click.option(
     "--from",
     "start",
@@ -112,63 +114,96 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
 @options.break_option()
 @options.json_option()
 def timeline(
-    as_json: bool, seed: int, output: str, beside: tuple[str, ...], show: str, tile: int,
-    start: int | None, end: int | None, **given: Any,
+    as_json: bool, seed: int, output: str, beside: tuple[str, ...], show: str, tile: int | None,
+    sms: int | None, stored: str | None, start: int | None, end: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """Draw one CTA: who worked, who waited for what.
 
     A picture shows about two K/V blocks from the middle of the work tile (busy units: all of it);
     --from and --to choose another window. An interactive page opens with that window and holds
-    the whole work tile; a Perfetto trace holds all of it unless they are given.
+    the whole work tile, or with --sms all that some SMs do; a Perfetto trace holds all of it
+    unless they are given.
     """
     target = check_target(output, ENDINGS)
     check_window(start, end)
     check_show(show, target, start, end, beside)
+    check_whole(sms, stored, tile, show, target)
     request = options.Request.of(given)
+
+    def simulated(setup: options.Setup) -> tuple[Run, Trace]:
+        return _one_tile(setup, seed, tile or 0) if sms is None else first_sms(setup, seed, sms)
+
+    other = second_run(request, beside, lambda setup: simulated(setup)[1])
+    if stored is not None:
+        trace = stored_trace(stored, sms)
+        shown = _write(trace, other, target, start, end, show)
+        if as_json:
+            print_json({"file": str(target), "shows": shown, "trace": stored})
+        else:
+            say(f"{stored}: {trace.end:,} {trace.clock}")
+            _tell(target, shown)
+        return
     setup = request.build()
-    other = second_run(request, beside, lambda setup: _one_tile(setup, seed, tile).trace)
     try:
         with refusals():
-            run = _one_tile(setup, seed, tile)
+            run, trace = simulated(setup)
     except PipelineBroken as failure:
         stop = failure.__context__
         if isinstance(stop, Deadlock) and stop.trace is not None:
             note(f"wrote {target}: {write_until(stop, setup, target, start, end, show)}")
         raise
-    if not run.trace.size("span"):
+    if not trace.size("span"):
         raise BadInput("there is nothing to show: this problem has no queries or no keys")
     title = ""
     if run.hazards and target.suffix.lower() not in (".pftrace", ".npz"):
         title = f"{fault_words(setup.design)}: {run.hazards[0].kind}"
-        start, end = around(run.hazards[0].cycle, run.trace.end, start, end)
-    if other is not None:
-        shown = write_two(run.trace, other, target, start, end)
-    elif holds_everything(target):
-        shown = write_trace(run.trace, target, start, end, title=title)
-    else:
-        shown = write_picture(run.trace, target, start, end, show, title)
+        start, end = around(run.hazards[0].cycle, trace.end, start, end)
+    shown = _write(trace, other, target, start, end, show, title)
+    part = {"tile": tile or 0} if sms is None else {"sms": sms}
     facts = {
-        "file": str(target), "shows": shown, "tile": tile, "cycles": run.report.cycles,
+        "file": str(target), "shows": shown, **part, "cycles": run.report.cycles,
         "hazards": hazard_facts(run.hazards), **setup_facts(setup),
     }  # fmt: skip
     if not as_json:
-        say(f"{setup.machine.name}: {problem_words(setup.problem)}; work tile {tile}, "
+        words = f"work tile {tile or 0}" if sms is None else f"{sms} of {setup.machine.sms} SMs"
+        say(f"{setup.machine.name}: {problem_words(setup.problem)}; {words}, "
             f"{run.report.cycles:,} cycles")  # fmt: skip
-        say(f"wrote {target}: {shown}")
-        if holds_everything(target):
-            say(hint(target))
+        _tell(target, shown)
     if run.hazards:
         raise hazardous(run.hazards, facts)
     if as_json:
         print_json(facts)
 
 
-def _one_tile(setup: options.Setup, seed: int, tile: int) -> Run:
+def _write(
+    trace: Trace, other: tuple[str, Trace] | None, target: Path, start: int | None,
+    end: int | None, show: str, title: str = "",
+) -> str:  # fmt: skip
+    """Write one run, or two, into ``target`` and return what it shows, in words."""
+    if target.suffix.lower() == ".html":
+        for each in (trace, *(() if other is None else (other[1],))):
+            check_slices(each, load_views().interactive.MOST_SLICES)
+    if other is not None:
+        return write_two(trace, other, target, start, end)
+    if holds_everything(target):
+        return write_trace(trace, target, start, end, title=title)
+    return write_picture(trace, target, start, end, show, title)
+
+
+def _tell(target: Path, shown: str) -> None:
+    """Say what was written and what to do with it."""
+    say(f"wrote {target}: {shown}")
+    if holds_everything(target):
+        say(hint(target))
+
+
+def _one_tile(setup: options.Setup, seed: int, tile: int) -> tuple[Run, Trace]:
     """One CTA's run; kept apart so that a deadlock on the way can be drawn."""
-    return simulate(
+    run = simulate(
         setup.problem, setup.design, setup.machine,
         scope="cta", seed=seed, tile=tile, on_hazard="record",
     )  # fmt: skip
+    return run, run.trace
 
 
 def around(

@@ -9,7 +9,7 @@ is why everything that looks at time goes through ``expand`` or :meth:`Trace.wei
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -274,6 +274,27 @@ class Trace:
         high = whole.end + 1 if end is None else end
         if high <= low:
             raise ValueError(f"the window from {low} to {high} is empty; give --from below --to")
+
+        def touches(name: str, table: Table) -> NDArray[np.bool_]:
+            times = _TIMES[name]
+            return (table[times[0]] < high) & (table[times[-1]] >= low)
+
+        return whole._part(touches)
+
+    def of_sms(self, sms: int) -> Trace:
+        """The expanded rows of the first ``sms`` SMs, as a trace of its own; see :meth:`window`.
+
+        Raises ``ValueError`` for less than one.
+        """
+        if sms < 1:
+            raise ValueError(f"sms={sms!r} must be at least 1: a trace of no SM is empty")
+        whole = self.expand()
+        there = np.unique(np.concatenate([whole.span["sm"], whole.wait["sm"]]))[:sms]
+        return whole._part(lambda _name, table: np.isin(table["sm"], there))
+
+    def _part(self, keep_of: Callable[[str, Table], NDArray[np.bool_]]) -> Trace:
+        """The rows that ``keep_of`` picks by table, with references renumbered."""
+        whole = self
         part = Trace(self.clock, self.meta)
         part.strings = list(whole.strings)
         part._codes = dict(whole._codes)
@@ -284,8 +305,7 @@ class Trace:
             if name == "flow":
                 keep = (number[table["source"]] != NONE) & (number[table["target"]] != NONE)
             else:
-                times = _TIMES[name]
-                keep = (table[times[0]] < high) & (table[times[-1]] >= low)
+                keep = keep_of(name, table)
                 if name == "span":
                     number[:-1][keep] = np.arange(int(keep.sum()))
             rows = rows[keep].copy()

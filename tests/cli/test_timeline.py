@@ -1,9 +1,12 @@
 """`fa4sim timeline`: the ending decides, the window zooms, a file is whole or absent."""
 
 import builtins
+import json
 
 import pytest
+from click.testing import CliRunner
 
+from fa4sim.cli import main
 from fa4sim.cli import timeline as module
 from fa4sim.cli.output import write_whole
 from fa4sim.trace import load
@@ -251,3 +254,81 @@ def test_a_deadlock_is_put_on_a_page_up_to_where_it_stands(fa4sim, tmp_path):
     assert outcome.code == 3
     assert f"wrote {target}: an interactive timeline" in outcome.err
     assert "nothing moves after cycle" in target.read_text(encoding="utf-8")
+
+
+# -- more than one work tile -----------------------------------------------------------------------
+
+#: Six work tiles on three SMs.
+SIX = ("--batch", 1, "--heads", 6, "--seqlen-q", 256, "--seqlen-k", 256, "--set", "machine.sms=3")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """What two of the three SMs did, stored."""
+    target = tmp_path_factory.mktemp("kept") / "kept.npz"
+    given = ["timeline", *map(str, SIX), "--sms", "2", "-o", str(target)]
+    assert CliRunner().invoke(main, given).exit_code == 0
+    return target
+
+
+def test_the_first_sms_are_shown_with_all_their_work_tiles(fa4sim, tmp_path):
+    target = tmp_path / "sms.html"
+    outcome = fa4sim("timeline", *SIX, "--sms", 2, "-o", target)
+    assert outcome.code == 0, outcome.err
+    assert "2 of 3 SMs" in outcome.out and "slices" in outcome.out
+    text = target.read_text(encoding="utf-8").split('id="fa4-header">')[1].split("</script>")[0]
+    tracks = json.loads(text.replace("\\u003c", "<"))["runs"][0]["tracks"]
+    assert {track["sm"] for track in tracks} == {0, 1}
+
+
+def test_what_is_stored_of_some_sms_is_all_they_did(kept):
+    trace = load(kept)
+    assert set(trace.span["sm"].tolist()) == {0, 1}
+    tiles = {(row["sm"], row["tile"]) for row in trace.span.where(op="QK").rows()}
+    assert len(tiles) == 4, "two work tiles on each"
+
+
+def test_a_stored_trace_is_shown_without_simulating(fa4sim, kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "simulate", None)
+    for name in ("a.html", "a.png", "a.pftrace"):
+        outcome = fa4sim("timeline", "--trace", kept, "-o", tmp_path / name)
+        assert outcome.code == 0, outcome.err
+        assert f"wrote {tmp_path / name}" in outcome.out
+    one = tmp_path / "one.npz"
+    assert fa4sim("timeline", "--trace", kept, "--sms", 1, "-o", one, "--json").json["trace"]
+    assert set(load(one).span["sm"].tolist()) == {0}
+
+
+def test_a_stored_trace_can_stand_above_another(fa4sim, kept, tmp_path):
+    target = tmp_path / "two.html"
+    outcome = fa4sim("timeline", "--trace", kept, "--beside", kept, "-o", target)
+    assert outcome.code == 0, outcome.err
+    assert " and " in outcome.out
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (("--sms", 0, "-o", "a.html"), "--sms 0 must be at least 1"),
+        (("--sms", 4, "-o", "a.html"), "B200 has 3 SMs"),
+        (("--sms", 1, "-o", "a.png"), "a .png is a picture of one CTA"),
+        (("--sms", 1, "--tile", 2, "-o", "a.html"), "--sms 1 and --tile 2 contradict"),
+        (("--sms", 2, "--seqlen-k", 131_072, "--seqlen-q", 8192, "-o", "a.html"), "at most 20,000"),
+        (("--sms", 1, "--set", "cta_group=2", "--seqlen-q", 512, "-o", "a.html"), "a CTA pair in"),
+        (("--trace", "none.npz", "-o", "a.html"), "cannot read 'none.npz'"),
+        (("--trace", "none.npz", "--tile", 1, "-o", "a.html"), "contradict each other"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_of_several_sms_is_refused(fa4sim, tmp_path, monkeypatch, given, words):
+    monkeypatch.chdir(tmp_path)
+    outcome = fa4sim("timeline", *SIX, *given)
+    assert outcome.code == 2 and words in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_than_a_page_can_show_says_how_many_sms_would_fit(fa4sim, kept, tmp_path, monkeypatch):
+    count = load(kept).size("span") + load(kept).size("wait")
+    monkeypatch.setattr("fa4sim.views.interactive.MOST_SLICES", count - 1)
+    outcome = fa4sim("timeline", "--trace", kept, "-o", tmp_path / "a.html")
+    assert outcome.code == 2
+    assert f"2 SMs have {count:,} spans and waits" in outcome.err and "--sms 1" in outcome.err

@@ -101,6 +101,21 @@ def test_a_window_without_ends_is_everything():
     assert list(trace.window().span.rows()) == list(trace.span.rows())
 
 
+def test_what_some_sms_did_is_all_of_it_with_references_renumbered():
+    trace = Trace()
+    for i in range(6):
+        trace.add("span", sm=4 - i % 3, cta=i, role="mma", op=f"op {i}", start=i, end=i + 1)
+        trace.add("counter", sm=4 - i % 3, cta=i, name="bytes", time=i, value=i)
+    trace.add("flow", source=1, target=4, what="on SM 3")
+    trace.add("flow", source=0, target=1, what="from SM 4 to SM 3")
+    part = trace.of_sms(2)  # 2 and 3: the first that there are
+    assert part.span.text("op").tolist() == ["op 1", "op 2", "op 4", "op 5"]
+    assert part.counter["value"].tolist() == [1, 2, 4, 5]
+    assert [(row["source"], row["target"]) for row in part.flow.rows()] == [(0, 2)]
+    with pytest.raises(ValueError, match="sms=0 must be at least 1"):
+        trace.of_sms(0)
+
+
 @pytest.mark.parametrize("low, high", [(5, 5), (9, 3)])
 def test_an_empty_window_is_refused(low, high):
     with pytest.raises(ValueError, match=f"the window from {low} to {high} is empty"):

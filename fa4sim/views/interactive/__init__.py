@@ -8,10 +8,11 @@
 '<!doctype html>'
 """
 
-from fa4sim.views.interactive.data import Payload, timeline_data
+from fa4sim.views.interactive.data import MOST_SLICES, Payload, timeline_data
 from fa4sim.views.interactive.show import interactive_html, interactive_timeline, write_interactive
 
 __all__ = [
+    "MOST_SLICES",
     "Payload",
     "interactive_html",
     "interactive_timeline",
