@@ -32,7 +32,7 @@ THIRD_PARTY = {
     "trace": {"numpy"},
     "numerics": {"numpy"},
     "analysis": {"numpy", "matplotlib"},
-    "views": {"numpy", "matplotlib", "perfetto", "google", "anywidget", "traitlets"},
+    "views": {"numpy", "matplotlib", "perfetto", "google", "anywidget", "traitlets", "IPython"},
 }
 
 
