@@ -33,4 +33,5 @@ def launch(
         block=(THREADS, 1, 1),
         shared_bytes=cfg.shared_bytes,
         arguments=[partial_o, partial_lse, o, lse, *(np.int32(number) for number in numbers)],
+        pending=(0, 1),
     )

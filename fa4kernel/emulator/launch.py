@@ -64,9 +64,12 @@ class Launch:
         registers_per_thread: registers a thread starts with (what ptxas chose); by default as many
             as 65,536 give every thread of the block, a multiple of 8, at most 255.
         labels: what to call barriers, tensors and slots in reports and traces.
+        pending: numbers of the arguments that the kernel before may still be writing when this one
+            begins (programmatic dependent launch); ``griddepcontrol.wait`` waits for it.
 
     Raises:
-        ValueError: a dimension is out of range or the grid is no multiple of the cluster.
+        ValueError: a dimension is out of range, the grid is no multiple of the cluster, or there is
+            no such argument.
 
     >>> Launch(grid=(4, 1, 1), block=(128, 1, 1)).ctas
     4
@@ -80,6 +83,7 @@ class Launch:
     entry: str | None = None
     registers_per_thread: int | None = None
     labels: Labels = PLAIN
+    pending: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         for name in ("grid", "block", "cluster"):
@@ -110,6 +114,12 @@ class Launch:
                 f"arguments is a {type(self.arguments).__name__}: give a list, one for each "
                 "parameter of the kernel"
             )
+        for number in self.pending:
+            if not 0 <= number < len(self.arguments):
+                raise ValueError(
+                    f"pending has {number!r}: give numbers of arguments, 0 to "
+                    f"{len(self.arguments) - 1}"
+                )
         registers = self.registers_per_thread
         if registers is not None and not 1 <= registers <= 255:
             raise ValueError(f"registers_per_thread={registers}: a thread has 1 to 255")

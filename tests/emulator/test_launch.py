@@ -22,6 +22,7 @@ ONE = (1, 1, 1)
         ({"grid": (1, 65_536, 1), "block": ONE}, "the most are"),
         ({"grid": ONE, "block": (1, 1, 128)}, r"block=\(1, 1, 128\): the most are"),
         ({"grid": ONE, "block": ONE, "registers_per_thread": -3}, "registers_per_thread=-3"),
+        ({"grid": ONE, "block": ONE, "pending": (1,), "arguments": [1]}, "pending has 1"),
         ({"grid": ONE, "block": ONE, "arguments": None}, "arguments is a NoneType"),
         ({"grid": ONE, "block": ONE, "arguments": np.zeros(2)}, "arguments is a ndarray"),
     ],

@@ -71,6 +71,7 @@ class Clocks:
     Attributes:
         known: int32, shape (2, warps of all CTAs, components): of all lanes, of a lone lane.
         time: int32, each warp's own time, which its accesses are stamped with.
+        epoch: int32, how often all lanes of each warp have synchronised, or learnt something.
         whole, lone, polls: each warp's components.
         control: bool, which components are of control.
     """
@@ -90,6 +91,7 @@ class Clocks:
         self.capacity = self.count + expected
         self.known = np.zeros((2, slots, self.capacity), np.int32)
         self.time = np.ones(slots, np.int32)
+        self.epoch = np.zeros(slots, np.int32)
         self.control = np.zeros(self.capacity, np.bool_)
         self.control[4 * self.units : 5 * self.units] = True
         self.passing: Index = np.flatnonzero(self.control)
@@ -159,10 +161,12 @@ class Clocks:
             self._learn(LONE, slots, rows)
             if len(both):
                 self._learn(WHOLE, slots[both], rows[both] if len(rows) > 1 else rows)
+                self.epoch[slots[both]] += 1
             return
         self._learn(LONE, slots, rows)
         if part == WHOLE:
             self._learn(WHOLE, slots, rows)
+            self.epoch[slots] += 1
 
     def _learn(self, part: int, slots: Index, rows: Ints) -> None:
         first, last = int(slots[0]), int(slots[-1]) + 1
@@ -177,7 +181,12 @@ class Clocks:
         rows = self._all_lanes(slots, True)
         self.known[LONE, slots] = rows
         self.known[WHOLE, slots] = rows
+        self.epoch[slots] += 1
         self.tick(slots)
+
+    def left_over(self, slots: Index) -> None:
+        """A lone lane of each of these warps is all that lives: what it did, the warp did."""
+        self.known[WHOLE, slots] = np.maximum(self.known[WHOLE, slots], self.known[LONE, slots])
 
     def meet(self, slots: Index) -> None:
         """The lanes of these warps wait for each other: they share the order of events only."""

@@ -16,6 +16,9 @@ KINDS: dict[str, tuple[str, str]] = {
     "read-before-write": ("hazard", "memory is read before its writer is known to be done"),
     "overwrite-while-read": ("hazard", "memory is overwritten while somebody may still read it"),
     "overwrite-while-written": ("hazard", "two writes of the same memory have no order"),
+    "lane-race": (
+        "hazard", "a lane reads what another of its warp wrote, with no bar.warp.sync between",
+    ),
     "missing-proxy-fence": (
         "hazard", "an async access follows a generic write without a proxy fence between",
     ),
@@ -24,6 +27,10 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "global-race": (
         "hazard", "two CTAs access the same global memory, one writes, and no flag orders them",
+    ),
+    "dependent-launch": (
+        "hazard",
+        "memory that the kernel before may still write is used before griddepcontrol.wait",
     ),
     "uninitialised-read": ("hazard", "what is read nobody has written any of"),
     "uninitialised-load": ("advisory", "some of what is read nobody has written"),

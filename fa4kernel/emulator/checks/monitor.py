@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa4kernel.emulator.checks.accesses import Actor
+from fa4kernel.emulator.checks.accesses import COPY, Actor
 from fa4kernel.emulator.checks.clocks import Index
+from fa4kernel.emulator.checks.dependence import memory_of
 from fa4kernel.emulator.checks.shadow import Pieces
 from fa4kernel.emulator.checks.thread_events import ThreadEvents
 from fa4kernel.emulator.machine.bulk import Load, Store
@@ -33,6 +34,7 @@ class Monitor(ThreadEvents):
         self.copies.loads_issued(convoy, loads)
         for load in loads:
             self.global_memory.loaded(load)
+            self.dependence.copied(load.issuer, memory_of(load), load.instruction, "TMA copy")
 
     def loads_done(self, loads: Sequence[Load]) -> None:
         """They have written, and are about to signal."""
@@ -44,6 +46,8 @@ class Monitor(ThreadEvents):
         self.tensor.flush()
         self.copies.store_issued(convoy, store)
         self.global_memory.stored(store)
+        memory = store.block if store.tensor_map is None else store.tensor_map.memory
+        self.dependence.copied(store.issuer, memory, store.instruction, "bulk store")
 
     def store_read(self, store: Store) -> None:
         """It has read its source; its thread does not know that yet."""
@@ -62,6 +66,10 @@ class Monitor(ThreadEvents):
         self.tensor.flush()
         self.cp_async.issued(convoy, copy)
         self.global_memory.copied(copy)
+        some = copy.taken > 0
+        self.dependence.accessed(
+            copy.lanes[some], copy.sources[some], copy.size, copy.instruction, COPY
+        )
 
     def copy_done(self, copy: Copy) -> None:
         """They have written; nobody knows that yet."""

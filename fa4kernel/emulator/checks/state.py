@@ -11,6 +11,7 @@ from fa4kernel.emulator.checks.accesses import Accesses
 from fa4kernel.emulator.checks.barriers import BarrierChecks
 from fa4kernel.emulator.checks.clocks import Clocks, Index
 from fa4kernel.emulator.checks.copies import CopyChecks
+from fa4kernel.emulator.checks.dependence import DependenceChecks
 from fa4kernel.emulator.checks.fences import FenceChecks
 from fa4kernel.emulator.checks.first_use import first_use
 from fa4kernel.emulator.checks.flags import FlagChecks
@@ -23,6 +24,7 @@ from fa4kernel.emulator.checks.footprints import (
 from fa4kernel.emulator.checks.global_checks import GlobalChecks, history_of
 from fa4kernel.emulator.checks.global_history import GlobalHistory
 from fa4kernel.emulator.checks.hazard import KINDS, Hazard, Party, Place
+from fa4kernel.emulator.checks.lanes import LaneChecks
 from fa4kernel.emulator.checks.lifetime import LifetimeChecks
 from fa4kernel.emulator.checks.records import Event, Records
 from fa4kernel.emulator.checks.rendezvous import RendezvousChecks
@@ -64,6 +66,7 @@ class State:
         self.shared = Shadow("shared", shape.ctas, -(-machine.shared.shape[1] // 4), SHARED_BLOCK)
         self.tensor_memory = Shadow("tensor", shape.ctas, GROUPS * COLUMNS, TENSOR_BLOCK)
         self.accesses = Accesses(machine, self.clocks, self.records, reports, strict)
+        self.lanes = LaneChecks(self)
         self.barriers = BarrierChecks(self)
         self.rendezvous = RendezvousChecks(self)
         self.copies = CopyChecks(self)
@@ -76,6 +79,7 @@ class State:
         self.flags = FlagChecks(self)
         self.fences = FenceChecks(self)
         self.tensor_fences = TensorFences(self)
+        self.dependence = DependenceChecks(self)
         self.global_memory = GlobalChecks(machine, reports, history or history_of(machine))
         #: Who acts right now on a barrier.
         self.acting: tuple[Event, int] | None = None

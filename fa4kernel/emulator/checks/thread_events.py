@@ -43,9 +43,16 @@ class ThreadEvents(State):
         self.tensor.flush()
         self.clocks.meet(convoy.warps()[0])
 
-    def ended(self, convoy: Convoy) -> None:
-        """Threads have ended."""
+    def grid_waited(self, convoy: Convoy) -> None:
+        """``griddepcontrol.wait`` is over."""
         self.tensor.flush()
+        self.dependence.waited(convoy)
+
+    def ended(self, convoy: Convoy) -> None:
+        """Threads have ended; a lane that is left over is all of its warp from now on."""
+        self.tensor.flush()
+        slots = convoy.warps()[0]
+        self.clocks.left_over(slots[self.machine.alive.reshape(-1, 32)[slots].sum(axis=1) == 1])
         self.lifetime.threads_ended(convoy)
 
     # --- shared memory ---------------------------------------------------------------------
@@ -57,7 +64,7 @@ class ThreadEvents(State):
         """Loads and stores of threads: each accesses ``size`` bytes at its offset."""
         self.tensor.flush()
         start = ctas * self.shared.size + (offsets >> 2)
-        index = start[:, None] + np.arange(-(-size // 4))
+        index = by_lane = start[:, None] + np.arange(-(-size // 4))
         warps = warps_of(self.machine, convoy)
         slots, part = warps.slots, warps.part
         if convoy.mask is None and len(lanes) == 32 * len(slots):
@@ -73,10 +80,15 @@ class ThreadEvents(State):
         )
         self.live(ctas, offsets, size, event, lanes // 32)
         actor, region = Actor(event, part, records), Pieces(index)
+        alone = size >= 4 and not event.strong
         if write:
             self.accesses.write(self.shared, region, actor)
+            if alone:
+                self.lanes.wrote(lanes, by_lane)
         else:
             self.accesses.read(self.shared, region, actor)
+            if alone:
+                self.lanes.reads(lanes, by_lane, event)
         if event.strong:
             found = entries(self.machine, convoy, start)
             self.flags.access(found, start[found.lane], write, instruction)
@@ -86,6 +98,7 @@ class ThreadEvents(State):
         instruction: Instruction,
     ) -> None:  # fmt: skip
         """Loads and atomics of threads in global memory."""
+        self.dependence.accessed(lanes, addresses, size, instruction)
         self.global_memory.access(lanes, addresses, size, write, instruction)
 
     def global_store(
@@ -100,6 +113,8 @@ class ThreadEvents(State):
         instruction: Instruction,
     ) -> None:  # fmt: skip
         """They have."""
+        size = values[0].dtype.itemsize * len(values)
+        self.dependence.accessed(lanes, addresses, size, instruction)
         self.global_memory.stored_by_threads(lanes, addresses, values, instruction)
 
     # --- mbarriers -------------------------------------------------------------------------

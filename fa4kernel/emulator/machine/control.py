@@ -95,7 +95,15 @@ def decode_fence(instruction: Instruction, context: Context) -> Handler:
 def decode_griddepcontrol(instruction: Instruction, context: Context) -> Handler:
     """Programmatic dependent launch: grids run one after the other here."""
     allow(instruction, "launch_dependents", "wait")
-    return nothing
+    if instruction.has("launch_dependents"):
+        return nothing
+
+    def handler(machine: Machine, convoy: Convoy) -> Outcome:
+        if machine.monitor is not None:
+            machine.monitor.grid_waited(convoy)
+        return None
+
+    return handler
 
 
 @decodes("trap", "brkpt")

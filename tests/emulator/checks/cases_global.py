@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.emulator.checks.cases_barriers import LOAD
-from tests.emulator.checks.cases_threads import STORE
+from tests.emulator.checks.cases_threads import FIRST, STORE
 from tests.emulator.checks.twins import Twin, init, wait
 
 #: %a9 is the CTA's number, %p1 whether it is the first, %p2 whether this is thread 0.
@@ -59,6 +59,42 @@ GLOBAL = {
         "%a9, 256",
         "%a9, 0",
         ctas=2,
+    ),
+    "a thread reads what the kernel before has written": Twin(
+        "dependent-launch",
+        "ld.global.u32 %a3, [p1]; griddepcontrol.wait; ld.global.u32 %a2, [p0];",
+        "griddepcontrol.wait;",
+        pending=(0,),
+    ),
+    "a thread overwrites what the kernel before wrote": Twin(
+        "dependent-launch",
+        "griddepcontrol.wait; st.global.u32 [p0], 1;",
+        "griddepcontrol.wait;",
+        "griddepcontrol.launch_dependents;",
+        pending=(0, 1),
+    ),
+    "one warp waits for the kernel before and tells the other": Twin(
+        "dependent-launch",
+        FIRST + "@!%p1 bra READ; griddepcontrol.wait; READ: bar.sync 0; ld.global.u32 %a2, [p0];",
+        "bar.sync 0;",
+        pending=(0,),
+    ),
+    "threads copy what the kernel before has written": Twin(
+        "dependent-launch",
+        FIRST + "@!%p1 bra DONE; griddepcontrol.wait; cp.async.ca.shared.global [%a1], [p0], 4;"
+        "cp.async.wait_all; DONE:",
+        "griddepcontrol.wait;",
+        pending=(0,),
+    ),
+    "a bulk copy out overwrites what the kernel before wrote": Twin(
+        "dependent-launch",
+        WHO
+        + OWN
+        + "@!%p2 bra DONE; st.shared.u32 [base], 1; fence.proxy.async; griddepcontrol.wait;"
+        + f"{STORE} [%d5], [base], 16; cp.async.bulk.commit_group;"
+        + "cp.async.bulk.wait_group.read 0; DONE:",
+        "griddepcontrol.wait;",
+        pending=(0,),
     ),
     "a bulk copy in reads what nobody writes": Twin(
         "global-race",

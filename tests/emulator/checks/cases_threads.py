@@ -32,6 +32,26 @@ THREADS = {
         "READ: bar.sync 3, 64;",
         "READ: bar.arrive 3, 64;",
     ),
+    "a lane reads what another lane of its warp wrote": Twin(
+        "lane-race",
+        FIRST + "st.shared.u32 [%a1], t; bar.warp.sync -1; xor.b32 %a1, %a1, 4;"
+        "ld.shared.u32 %a2, [%a1];",
+        "bar.warp.sync -1;",
+        threads=32,
+    ),
+    "lanes read what the next stores in two words": Twin(
+        "lane-race",
+        FIRST + "@!%p1 bra DONE; shl.b32 %a1, t, 3; add.u32 %a1, %a1, base;"
+        "st.shared.v2.u32 [%a1], {t, t}; bar.sync 3, 32; ld.shared.u32 %a2, [%a1+8]; DONE:",
+        "bar.sync 3, 32;",
+    ),
+    "one lane alone reads what another alone wrote": Twin(
+        "lane-race",
+        "setp.eq.u32 %p2, t, 0; setp.eq.u32 %p3, t, 1; @%p2 st.shared.u32 [base], t;"
+        "bar.warp.sync -1; @%p3 ld.shared.u32 %a2, [base];",
+        "bar.warp.sync -1;",
+        threads=32,
+    ),
     "a lone lane reads what its warp wrote": Twin(
         "read-before-write",
         FIRST + LONE + "st.shared.u32 [%a1], t; bar.warp.sync -1;"

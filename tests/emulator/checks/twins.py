@@ -42,7 +42,7 @@ class Twin:
         kind: of the report that the wrong one gets.
         body: of the right one.
         old, new: what is replaced in it by what.
-        threads, ctas, cluster: of the launch.
+        threads, ctas, cluster, pending: of the launch.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class Twin:
     ctas: int = 1
     cluster: int = 1
     shared: int = 16384
+    pending: tuple[int, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -73,7 +74,7 @@ class Twin:
         memory = [np.zeros(4096, np.uint32), np.zeros(4096, np.uint32)]
         text = kernel(body, len(memory), self.shared)
         launch = Launch((self.ctas, 1, 1), (self.threads, 1, 1), (self.cluster, 1, 1),
-                        arguments=memory)  # fmt: skip
+                        arguments=memory, pending=self.pending)  # fmt: skip
         try:
             found = emulate(text, launch, schedule=schedule, most_steps=20_000, **self.options)
         except EmulationError as error:
