@@ -10,8 +10,9 @@ import click
 
 import fa4kernel
 from fa4kernel.code.comparison import Code, Tools, facts, look, wishes
-from fa4kernel.code.kernels import KERNELS, SHAPES, Shape
+from fa4kernel.code.kernels import KERNELS
 from fa4kernel.code.page import PAGE, Report, page
+from fa4kernel.code.shapes import SHAPES, Shape
 from fa4kernel.emulator import EmulationError
 from fa4sim.cli.errors import BadInput, CheckFailed, PipelineBroken, refusals
 from fa4sim.cli.options import examples, json_option

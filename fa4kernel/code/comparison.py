@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fa4kernel.code import machine_code, ptxas
-from fa4kernel.code.kernels import Kernel, Shape
+from fa4kernel.code.kernels import Kernel
 from fa4kernel.code.machine_code import MachineLoop, disassemble, loop_with
 from fa4kernel.code.measure import Measurement, busiest, measure, pipes, slots
 from fa4kernel.code.ptxas import Assembly, assemble
+from fa4kernel.code.shapes import Shape
 
 #: Work of the units that both kernels must have alike, and what it is called.
 WORK = {
     "mmas": "MMA instructions", "flops": "FLOPs of them", "loads": "TMA loads",
     "loaded": "bytes of them", "stores": "TMA stores", "stored": "bytes of them",
+    "copied": "bytes copied by threads",
 }  # fmt: skip
 
 #: What a role's loop in the machine code is known by: a unit, and the opcode that it has there.

@@ -27,6 +27,7 @@ from fa4kernel.emulator.ptx.module import Module
 
 if TYPE_CHECKING:
     from fa4kernel.emulator.machine.bulk import Load, Store
+    from fa4kernel.emulator.machine.copies import Copy
     from fa4kernel.emulator.machine.tensor_core import Mma
 
 Counts = NDArray[np.int64]
@@ -41,6 +42,7 @@ class Work:
         mmas: MMA instructions; ``flops`` of them, two for each multiplication.
         loads: TMA loads; ``loaded`` their bytes.
         stores: TMA stores; ``stored`` their bytes.
+        copied: bytes that threads copy (``cp.async``) from global to shared memory.
     """
 
     mmas: int = 0
@@ -49,6 +51,7 @@ class Work:
     loaded: int = 0
     stores: int = 0
     stored: int = 0
+    copied: int = 0
 
     def minus(self, other: Work) -> Work:
         """What this work has more than another."""
@@ -156,6 +159,7 @@ class _WorkLog:
 
     def __init__(self) -> None:
         self.mmas = self.flops = self.loads = self.loaded = self.stores = self.stored = 0
+        self.copied = 0
 
     def mmas_issued(self, convoy: Convoy, ctas: Sequence[int], works: Sequence[Mma]) -> None:
         """MMAs are queued."""
@@ -168,6 +172,10 @@ class _WorkLog:
         """Copies into shared memory are under way; a multicast is one for each destination."""
         self.loads += len(loads)
         self.loaded += sum(load.bytes for load in loads)
+
+    def copy_issued(self, convoy: Convoy, copy: Copy) -> None:
+        """Threads copy; what they set to zero instead does not count."""
+        self.copied += int(copy.taken.sum())
 
     def store_issued(self, convoy: Convoy, store: Store) -> None:
         """A copy out of shared memory is under way."""

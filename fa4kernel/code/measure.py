@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4kernel.code.counting import Execution, Work, execute
-from fa4kernel.code.kernels import Kernel, Shape, arrays
+from fa4kernel.code.kernels import Kernel
 from fa4kernel.code.loops import Loop, around, loops_of
 from fa4kernel.code.roles import name_of
+from fa4kernel.code.shapes import Shape, arrays
 from fa4kernel.code.units import UNITS, unit_of
 from fa4kernel.emulator.emulate import decode
 from fa4kernel.emulator.machine.program import Program
@@ -76,7 +77,7 @@ class Measurement:
         instructions: in the text.
         roles: in the order of their warps.
         step: work of the units for one block of keys and one tile, by all CTAs.
-        tile: the same for one tile, beside that of its blocks.
+        tile: the same for one tile, or one share of its keys, beside that of its blocks.
         persistent: whether a CTA works on several tiles; if not, ``tile`` is a CTA's whole life
             with ``FEW`` blocks, less as many steps.
     """
@@ -136,8 +137,8 @@ class _Runs:
         return execute(self.program, launch)
 
     def tiles_of_a_cta(self, tiles: int) -> int:
-        """How many of the tiles of such a run the first CTA (or pair) works on."""
-        return tiles * self.shape.ctas // self.ctas[tiles]
+        """How many of the tiles of such a run the first CTA (or pair) works on, or on its share."""
+        return tiles * self.shape.ctas * self.shape.splits // self.ctas[tiles]
 
 
 def measure(kernel: Kernel, shape: Shape) -> Measurement:
@@ -152,12 +153,12 @@ def measure(kernel: Kernel, shape: Shape) -> Measurement:
     mine = runs.tiles_of_a_cta(TILES)
     step = (many.counts - few.counts) / (MORE * mine)
     rescaled = (rising[1].counts - rising[0].counts) / (MORE * mine)
-    step_work = _work(many.work, few.work, MORE * TILES)
+    step_work = _work(many.work, few.work, MORE * TILES * shape.splits)
     more = runs(FEW, TILES + MORE_TILES)
     persistent = runs.tiles_of_a_cta(TILES + MORE_TILES) > mine
     tile = (more.counts - few.counts) / MORE_TILES if persistent else few.counts.astype(float)
     tile = tile - FEW * step
-    tile_work = _work(more.work, few.work, MORE_TILES)
+    tile_work = _work(more.work, few.work, MORE_TILES * shape.splits)
     if not shape.causal:
         tile_work = {name: n - FEW * step_work[name] for name, n in tile_work.items()}
     function = _decoded(runs).context.function

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import fa4sim
 from fa4kernel.code.comparison import WORK, Code, Tools
-from fa4kernel.code.kernels import BLOCK, TILE_ROWS, Shape
 from fa4kernel.code.markdown import large, number, table
 from fa4kernel.code.measure import FEW, MORE, Role, pipes, slots
 from fa4kernel.code.ptxas import ABSENT, version
+from fa4kernel.code.shapes import BLOCK, TILE_ROWS, Shape
 from fa4kernel.code.units import UNITS
 from fa4kernel.code.verdicts import verdicts
 from fa4sim.specs import B200

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fa4kernel.code.comparison import Code, wishes
-from fa4kernel.code.kernels import Shape
 from fa4kernel.code.markdown import number, table
 from fa4kernel.code.measure import Role, busiest, slots
+from fa4kernel.code.shapes import Shape
 
 Codes = Mapping[Shape, Mapping[str, Code]]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fa4kernel.code.kernels import KERNELS, SHAPES, Shape
+from fa4kernel.code.kernels import KERNELS
 from fa4kernel.code.measure import Measurement, Role, measure, slots
+from fa4kernel.code.shapes import SHAPES, Shape
 from fa4kernel.crosscheck.verdict import Part
 from fa4sim.pipelines.fa4.costs import SoftmaxCosts, correction_costs, softmax_costs
 from fa4sim.specs import Design, Machine, Problem

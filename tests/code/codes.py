@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fa4kernel.code.comparison import WORK, Code
-from fa4kernel.code.kernels import SHAPES, Kernel
+from fa4kernel.code.kernels import Kernel
 from fa4kernel.code.machine_code import MachineLoop
 from fa4kernel.code.measure import Measurement, Role
 from fa4kernel.code.ptxas import Assembly
+from fa4kernel.code.shapes import SHAPES
 from tests.code.kernels import stand_in, stand_in_launch
 
 SHAPE = SHAPES["full-128"]

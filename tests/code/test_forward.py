@@ -6,8 +6,9 @@ pytest.importorskip("cutlass", reason="needs the CuTe DSL: pip install 'fa4sim[k
 
 from fa4kernel.code import ptxas
 from fa4kernel.code.comparison import Tools, look
-from fa4kernel.code.kernels import BLOCK, SHAPES, config_of, ours
+from fa4kernel.code.kernels import config_of, ours
 from fa4kernel.code.measure import slots
+from fa4kernel.code.shapes import BLOCK, SHAPES
 from fa4kernel.forward.config import (
     CORRECTION_WARPS,
     EPILOGUE_WARP,

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from fa4kernel.code.kernels import BLOCK, RISE, SHAPES, TILE_ROWS, Kernel, arrays
+from fa4kernel.code.kernels import Kernel
 from fa4kernel.code.measure import measure, pipes, slots
+from fa4kernel.code.shapes import BLOCK, RISE, SHAPES, TILE_ROWS, arrays
 from fa4kernel.code.units import UNITS
-from fa4sim.numerics import from_bits16
-from fa4sim.specs import B200
+from fa4sim.numerics import from_bits8, from_bits16
+from fa4sim.specs import B200, FP8
 from tests.code.kernels import EXPONENTIALS, stand_in, stand_in_launch
 
 FULL, CAUSAL = SHAPES["full-128"], SHAPES["causal-128"]
@@ -78,28 +79,51 @@ def test_moves_cost_no_slot_and_proxy_fences_two():
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_problems_differ_in_lengths_alone_and_fit_the_shape(shape):
-    given = arrays(shape, tiles=3, blocks=5, rising=False)
-    rows, keys = 3 * TILE_ROWS * shape.ctas, 5 * BLOCK
-    assert (given.q.shape, given.out.shape) == (
-        (1, rows, 1, shape.head_dim), (1, rows, 1, shape.head_dim_v),
-    )  # fmt: skip
-    assert (given.k.shape, given.v.shape) == (
-        (1, keys, 1, shape.head_dim), (1, keys, 1, shape.head_dim_v),
-    )  # fmt: skip
-    assert given.lse.shape == (1, 1, given.q.shape[1])
+    given = arrays(shape, tiles=4, blocks=5, rising=False)
+    keys = 5 * BLOCK * shape.splits
+    (batch, rows, heads, head_dim), kv_heads = given.q.shape, given.k.shape[2]
+    assert (heads, head_dim) == (shape.group * kv_heads, shape.head_dim)
+    assert given.o.shape == (batch, rows, heads, shape.head_dim_v)
+    assert given.lse.shape == (batch, heads, rows)
+    if shape.decode:
+        assert (batch * kv_heads, rows) == (4, 1)
+    else:
+        of_a_cta = rows * shape.group / TILE_ROWS / shape.ctas
+        assert (batch, kv_heads) == (1, 1) and 3 < of_a_cta <= 4
+    if shape.page_size is None:
+        assert given.k.shape == (batch, keys, kv_heads, shape.head_dim)
+        assert given.page_table is None
+    else:
+        table = given.page_table
+        assert table.shape == (batch, keys / shape.page_size)
+        assert sorted(table.ravel()) == list(range(len(given.k)))
+        assert given.k.shape[1] == shape.page_size and (given.seqused_k == keys).all()
+    assert given.v.shape == (*given.k.shape[:3], shape.head_dim_v)
+    assert (given.descales is not None) == shape.descale
+    if shape.splits > 1:
+        assert given.partial_o.shape == (shape.splits, *given.o.shape)
+        assert given.partial_lse.shape == (shape.splits, *given.lse.shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_scores_rise_from_block_to_block_or_not_at_all(shape):
+    blocks = 20 * shape.splits
+    decode = from_bits8 if shape.dtype in FP8 else from_bits16
     for rising in (False, True):
         given = arrays(shape, tiles=1, blocks=20, rising=rising)
-        q, k = (from_bits16(x, shape.dtype)[0, :, 0] for x in (given.q, given.k))
-        scores = (q[:1] @ k.T)[0] * shape.head_dim**-0.5 * np.log2(np.e)
-        by_block = scores.reshape(20, BLOCK)
+        q, k = (decode(x, shape.dtype)[..., 0, :] for x in (given.q, given.k))
+        first = k.reshape(-1, shape.head_dim)[: blocks * BLOCK]  # of the first sequence
+        scores = (q[0, :1] @ first.T)[0] * shape.head_dim**-0.5 * np.log2(np.e)
+        by_block = scores.reshape(blocks, BLOCK)
         assert (by_block == by_block[:, :1]).all()
         rise = -np.diff(by_block[:, 0])  # the last keys are processed first
         if rising:
-            assert (rise > 2 * 8).all()  # FA4 lets 8 pass before it rescales
+            # FA4 lets 8 pass before it rescales, with FP8 nothing
+            assert (rise > (0 if shape.dtype in FP8 else 2 * 8)).all()
             assert RISE > 0
         else:
             assert (rise == 0).all()
+
+
+def test_no_two_shapes_have_one_title():
+    assert len({shape.title for shape in SHAPES.values()}) == len(SHAPES)

@@ -3,9 +3,10 @@
 import pytest
 
 from fa4kernel.code.comparison import Tools, look, wishes
-from fa4kernel.code.kernels import BLOCK, SHAPES, AbsentError, ours
+from fa4kernel.code.kernels import AbsentError, ours
 from fa4kernel.code.kernels import official as official_kernel
 from fa4kernel.code.measure import slots
+from fa4kernel.code.shapes import BLOCK, SHAPES
 from fa4sim.specs import B200, Design, Problem
 
 pytestmark = pytest.mark.official
