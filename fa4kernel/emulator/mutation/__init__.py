@@ -10,6 +10,7 @@ altered or moved. Each such *mutant* runs until the emulator reports it or its o
 | `problem` | what is run: a kernel and how to launch it |
 | `trial` | one mutant, tried under a few schedules |
 | `campaign` | all of them, by several processes |
+| `known` | what an earlier campaign found, which need not be tried again |
 | `coverage`, `knowledge` | what the original does: what runs, who waits for what, who knows what |
 | `equivalence` | rules by which a survivor counts as no mutant, each about the original |
 | `report` | the page and the file |

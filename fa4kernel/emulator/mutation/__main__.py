@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from fa4kernel.emulator.emulate import CHECKS
 from fa4kernel.emulator.mutation.campaign import Campaign, Options, Tried, run
-from fa4kernel.emulator.mutation.report import section, to_json, write
+from fa4kernel.emulator.mutation.report import save, section, write
 from fa4kernel.emulator.mutation.trial import SCHEDULES
 
 #: The official kernels, in a checkout of this repository.
@@ -37,15 +36,23 @@ def parser() -> argparse.ArgumentParser:
     add("--checks", default="default", choices=CHECKS, help="default: %(default)s")
     add("--seconds", type=float, default=60.0, help="for one mutant (default: %(default)s)")
     add("--jobs", type=int, default=2, help="processes (default: %(default)s)")
-    add("--json", type=Path, help="write everything there")
+    add("--json", type=Path, help="write everything there, after each problem")
+    add("--resume", action="store_true",
+        help="do not try mutants again that the --json file knows, of the same kernel under the "
+        "same schedules and checks")  # fmt: skip
     add("--page", type=Path, help="write the section into this Markdown page")
+    add("--section", default="", metavar="NAME",
+        help="write a section of this name, beside others of the page")  # fmt: skip
     add("--verbose", action="store_true", help="tell every mutant that is not detected")
     return made
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 1 if a mutant crashed the emulator or was refused."""
-    given = parser().parse_args(arguments)
+    made = parser()
+    given = made.parse_args(arguments)
+    if given.resume and not given.json:
+        made.error("--resume needs the file of an earlier run: name it with --json")
     options = Options(
         SCHEDULES[: given.schedules], given.seconds, given.checks, given.sample, given.seed,
         given.jobs,
@@ -62,17 +69,18 @@ def main(arguments: list[str] | None = None) -> int:
     campaigns: list[Campaign] = []
     for where in given.problems:
         print(where, file=sys.stderr)
-        campaign = run(where, options, progress)
+        campaign = run(where, options, progress, given.json if given.resume else None)
         campaigns.append(campaign)
+        if given.json:
+            save(given.json, campaigns, given.resume)
         print(
             f"{campaign.name}: {campaign.detected} of {len(campaign.tried)} detected, raw "
             f"{campaign.raw:.1%}, adjusted {campaign.adjusted:.1%}, {len(campaign.survivors)} "
             f"survivors, {campaign.seconds:.0f} s"
         )
-    if given.json:
-        given.json.write_text(json.dumps(to_json(campaigns), indent=1))
     if given.page:
-        write(given.page, section(campaigns, command(arguments)))
+        text = section(campaigns, command(arguments), given.section)
+        write(given.page, text, given.section)
     faults = [t for c in campaigns for t in c.tried if t.outcome.result in ("crashed", "refused")]
     return 1 if faults else 0
 

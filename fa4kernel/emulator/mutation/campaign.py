@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from fa4kernel.emulator.emulate import decode
 from fa4kernel.emulator.mutation.coverage import never_ran
 from fa4kernel.emulator.mutation.equivalence import excuse
 from fa4kernel.emulator.mutation.evidence import Evidence
+from fa4kernel.emulator.mutation.known import Known, key, known
 from fa4kernel.emulator.mutation.mutant import Mutant
 from fa4kernel.emulator.mutation.mutants import mutants_of
 from fa4kernel.emulator.mutation.problem import Problem, load
@@ -71,21 +73,30 @@ class Campaign:
     """The mutants of one problem.
 
     Attributes:
-        name, title: of the problem.
+        problem: what was broken.
         tried: all mutants, in the order of the text.
         uncovered: synchronisation instructions that never ran.
         steps: of the original, the most under any schedule.
-        seconds: wall time.
+        seconds: wall time, and for mutants that were known before, what they once took.
         options: how it was done.
     """
 
-    name: str
-    title: str
+    problem: Problem
     tried: Sequence[Tried]
     uncovered: Sequence[Instruction]
     steps: int
     seconds: float
     options: Options
+
+    @property
+    def name(self) -> str:
+        """Of the problem."""
+        return self.problem.name
+
+    @property
+    def title(self) -> str:
+        """Of the problem."""
+        return self.problem.title
 
     @property
     def detected(self) -> int:
@@ -117,6 +128,7 @@ def run(
     where: str,
     options: Options | None = None,
     progress: Callable[[int, int, Tried], None] = lambda done, total, tried: None,
+    earlier: Path | None = None,
 ) -> Campaign:
     """Try the mutants of a problem.
 
@@ -124,6 +136,8 @@ def run(
         where: the problem, as :func:`fa4kernel.emulator.mutation.problem.load` takes it.
         options: see there.
         progress: told after each mutant how many are done, of how many, and the last one.
+        earlier: a file of :func:`fa4kernel.emulator.mutation.report.to_json`; mutants of the same
+            kernel that it knows under the same options are not tried again.
 
     Raises:
         BaselineError: the original isn't correct.
@@ -134,20 +148,19 @@ def run(
     function = original.program.context.function
     evidence = Evidence(original)
     chosen = choose(mutants_of(function), options)
+    before = known(earlier, original.problem, options) if earlier else {}
     tried: list[Tried] = []
     for mutant, (outcome, seconds) in zip(
-        chosen, _outcomes(where, original, chosen, options), strict=True
+        chosen, _outcomes(where, original, chosen, options, before), strict=True
     ):
         rule = None if outcome.result != "survived" else excuse(mutant, evidence)
         remark = remark_on(mutant, original.problem) if outcome.result == "survived" else ""
         tried.append(Tried(mutant, outcome, seconds, rule, remark))
         progress(len(tried), len(chosen), tried[-1])
     uncovered = never_ran(function, evidence.usage)
-    wall = time.perf_counter() - started
-    return Campaign(
-        original.problem.name, original.problem.title, tried, uncovered, original.steps, wall,
-        options,
-    )  # fmt: skip
+    seconds = time.perf_counter() - started
+    seconds += sum(t.seconds for t in tried if key(t.mutant) in before) / options.jobs
+    return Campaign(original.problem, tried, uncovered, original.steps, seconds, options)
 
 
 def remark_on(mutant: Mutant, problem: Problem) -> str:
@@ -168,10 +181,19 @@ _Timed = tuple[Outcome, float]
 
 
 def _outcomes(
-    where: str, original: Original, mutants: list[Mutant], options: Options
+    where: str, original: Original, mutants: list[Mutant], options: Options, before: Known
 ) -> Iterator[_Timed]:
     """What becomes of each mutant, in order; and seconds."""
-    if options.jobs == 1:
+    fresh = _tried_now(where, original, [m for m in mutants if key(m) not in before], options)
+    for mutant in mutants:
+        yield before[key(mutant)] if key(mutant) in before else next(fresh)
+
+
+def _tried_now(
+    where: str, original: Original, mutants: list[Mutant], options: Options
+) -> Iterator[_Timed]:
+    """What becomes of each mutant that isn't known."""
+    if options.jobs == 1 or not mutants:
         for mutant in mutants:
             yield _timed(original, mutant, options)
         return

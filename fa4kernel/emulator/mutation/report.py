@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections import Counter
@@ -15,11 +16,13 @@ import numpy as np
 
 from fa4kernel.emulator.mutation.campaign import Campaign, Tried
 from fa4kernel.emulator.mutation.equivalence import RULES
+from fa4kernel.emulator.mutation.known import digest
 from fa4kernel.emulator.mutation.trial import OUTCOMES
 from fa4kernel.emulator.pages import put
+from fa4sim.files import write_whole
 
-#: The section of a page that this module writes stands between these.
-BEGIN, END = "<!-- mutation score: begin -->", "<!-- mutation score: end -->"
+#: The section of a page that this module writes stands between these, and one with a name too.
+BEGIN, END = "<!-- mutation score{}: begin -->", "<!-- mutation score{}: end -->"
 #: A rule that excludes more than this part of the mutants is explained beside its count.
 LARGE = 0.1
 
@@ -33,6 +36,7 @@ def to_json(campaigns: Sequence[Campaign]) -> dict[str, Any]:
             {
                 "name": c.name,
                 "title": c.title,
+                "digest": digest(c.problem.ptx),
                 "raw": c.raw,
                 "adjusted": c.adjusted,
                 "seconds": c.seconds,
@@ -44,6 +48,22 @@ def to_json(campaigns: Sequence[Campaign]) -> dict[str, Any]:
             for c in campaigns
         ],
     }
+
+
+def save(file: Path, campaigns: Sequence[Campaign], keep: bool) -> None:
+    """Write a file of :func:`to_json`; it appears whole or not at all.
+
+    Args:
+        file: where.
+        campaigns: what to tell.
+        keep: whether to keep what the file has about other problems.
+    """
+    found = to_json(campaigns)
+    if keep and file.exists():
+        names = [c.name for c in campaigns]
+        old = json.loads(file.read_text())["campaigns"]
+        found["campaigns"] += [one for one in old if one["name"] not in names]
+    write_whole(file, lambda path: path.write_text(json.dumps(found, indent=1)))
 
 
 def _tried(tried: Tried) -> dict[str, Any]:
@@ -68,16 +88,18 @@ def machine() -> str:
     )
 
 
-def section(campaigns: Sequence[Campaign], command: str) -> str:
+def section(campaigns: Sequence[Campaign], command: str, name: str = "") -> str:
     """The section of the page, between its two marks.
 
     Args:
         campaigns: what to tell.
         command: that writes it again.
+        name: of the section, if the page has others.
     """
+    begin, end = _marks(name)
     lines = [
-        BEGIN,
-        "## Mutation score",
+        begin,
+        f"## Mutation score{f': {name}' * bool(name)}",
         "",
         f"Written by `{command}` on {date.today().isoformat()} ({machine()}). Don't edit it; run "
         "the command.",
@@ -99,7 +121,7 @@ def section(campaigns: Sequence[Campaign], command: str) -> str:
         )
     for c in campaigns:
         lines += ["", *_campaign(c)]
-    lines += ["", "### Rules of exclusion", "", *_rules(campaigns), END]
+    lines += ["", "### Rules of exclusion", "", *_rules(campaigns), end]
     return "\n".join(lines) + "\n"
 
 
@@ -128,7 +150,8 @@ def _campaign(c: Campaign) -> list[str]:
         f"### {c.title[0].upper()}{c.title[1:]}",
         "",
         f"Schedules (until one detects): {schedules}; checks: {c.options.checks}; {c.seconds:.0f} s"
-        f" with {c.options.jobs} processes. The original is right and unreported under all.",
+        f" with {c.options.jobs} process{'es' * (c.options.jobs > 1)}. The original is right and "
+        "unreported under all.",
         "",
         f"| kind | mutants | {' | '.join(shown)} | excluded |",
         f"| --- | ---: |{' ---: |' * (len(shown) + 1)}",
@@ -182,11 +205,17 @@ def _rules(campaigns: Sequence[Campaign]) -> list[str]:
     return lines
 
 
-def write(page: Path, text: str) -> None:
+def _marks(name: str) -> tuple[str, str]:
+    more = f", {name}" if name else ""
+    return BEGIN.format(more), END.format(more)
+
+
+def write(page: Path, text: str, name: str = "") -> None:
     """Put a section into a page, in place of the one it has; the rest stays.
 
     Args:
         page: Markdown; made if it doesn't exist.
         text: what :func:`section` gives.
+        name: of the section, as it was given there.
     """
-    put(page, text, BEGIN, END)
+    put(page, text, *_marks(name))
