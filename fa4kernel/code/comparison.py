@@ -22,9 +22,10 @@ WORK = {
     "copied": "bytes copied by threads",
 }  # fmt: skip
 
-#: What a role's loop in the machine code is known by: a unit, and the opcode that it has there.
+#: What a role's loop in the machine code is known by: a unit, and the opcodes that it has there.
 MARKS = {
-    "softmax": ("MUFU", "MUFU.EX2"), "mma": ("MMA", "UTCHMMA"), "load": ("TMA", "UTMALDG"),
+    "softmax": ("MUFU", ("MUFU.EX2",)), "mma": ("MMA", ("UTCHMMA", "UTCQMMA")),
+    "load": ("TMA", ("UTMALDG",)),
 }  # fmt: skip
 
 
@@ -91,8 +92,8 @@ def _loops(measured: Measurement, text: str) -> dict[str, MachineLoop]:
     """The loops of a step by role."""
     found = {}
     for role in measured.roles:
-        unit, opcode = MARKS.get(role.name, ("", ""))
-        loop = loop_with(text, opcode, round(role.step[unit])) if role.step.get(unit) else None
+        unit, opcodes = MARKS.get(role.name, ("", ()))
+        loop = loop_with(text, opcodes, round(role.step[unit])) if role.step.get(unit) else None
         if loop is not None:
             found[role.name] = loop
     return found

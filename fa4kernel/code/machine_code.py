@@ -61,8 +61,8 @@ def disassemble(cubin: Path, nvdisasm: str) -> str:
     return done.stdout
 
 
-def loop_with(text: str, mark: str, count: int) -> MachineLoop | None:
-    """The shortest loop that has so many instructions of an opcode or more.
+def loop_with(text: str, opcodes: Sequence[str], count: int) -> MachineLoop | None:
+    """The shortest loop that has so many instructions of any of these opcodes or more.
 
     >>> loop_with(
     ...     '''
@@ -70,7 +70,7 @@ def loop_with(text: str, mark: str, count: int) -> MachineLoop | None:
     ...         /*0010*/  MUFU.EX2 R2, R2 ;
     ...         /*0020*/  @P0 BRA `(.L_x_1) ;
     ...         /*0030*/  EXIT ;''',
-    ...     "MUFU.EX2",
+    ...     ("MUFU.EX2",),
     ...     1,
     ... )
     MachineLoop(instructions=2, marks=1, spills=0)
@@ -82,7 +82,7 @@ def loop_with(text: str, mark: str, count: int) -> MachineLoop | None:
         start = labels.get(branch[1]) if branch else None
         if start is None or start > end:
             continue
-        loop = _loop(code[start : end + 1], mark)
+        loop = _loop(code[start : end + 1], opcodes)
         shorter = found is None or loop.instructions < found.instructions
         if loop.marks >= count and shorter:
             found = loop
@@ -104,8 +104,9 @@ def _read(text: str) -> tuple[list[str], dict[str, int]]:
     return code, labels
 
 
-def _loop(code: Sequence[str], mark: str) -> MachineLoop:
+def _loop(code: Sequence[str], wanted: Sequence[str]) -> MachineLoop:
     opcodes = [re.sub(r"^@!?U?P\w+\s+", "", each).split(" ")[0] for each in code]
     spills = sum(each.split(".")[0] in ("STL", "LDL") for each in opcodes)
-    marks = sum(each == mark or each.startswith(mark + ".") for each in opcodes)
+    dotted = tuple(f"{each}." for each in wanted)
+    marks = sum(each in wanted or each.startswith(dotted) for each in opcodes)
     return MachineLoop(len(code), marks, spills)

@@ -53,7 +53,7 @@ UNITS: Mapping[str, Unit] = {
         Unit("TMEM load", "`tcgen05.ld`", 1, "LDTM"),
         Unit("TMEM store", "`tcgen05.st`", 1, "STTM"),
         Unit("TMEM wait", "`tcgen05.wait`", 1, "NOP that waits, FENCE.VIEW.ASYNC.T"),
-        Unit("MMA", "`tcgen05.mma`", 1, "UTCHMMA"),
+        Unit("MMA", "`tcgen05.mma`", 1, "UTCHMMA, UTCQMMA"),
         Unit("commit", "`tcgen05.commit`", 1, "UTCBAR"),
         Unit("TMA", "`cp.async.bulk`", 1, "UTMALDG, UTMASTG"),
         Unit("TMA groups", "`cp.async.bulk.commit_group`, `.wait_group`", 1,

@@ -109,7 +109,7 @@ SASS = """\
 
 
 def test_the_shortest_loop_with_so_many_exponentials_is_found():
-    assert loop_with(SASS, "MUFU.EX2", 1) == MachineLoop(instructions=4, marks=1, spills=2)
-    assert loop_with(SASS, "MUFU", 2) == MachineLoop(instructions=7, marks=2, spills=2)
-    assert loop_with(SASS, "MUFU.EX2", 3) is None
-    assert loop_with(SASS, "UTCHMMA", 1) is None
+    assert loop_with(SASS, ["MUFU.EX2"], 1) == MachineLoop(instructions=4, marks=1, spills=2)
+    assert loop_with(SASS, ["UTCHMMA", "MUFU"], 2) == MachineLoop(instructions=7, marks=2, spills=2)
+    assert loop_with(SASS, ["MUFU.EX2"], 3) is None
+    assert loop_with(SASS, ["UTCHMMA"], 1) is None
