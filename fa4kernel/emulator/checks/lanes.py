@@ -22,15 +22,15 @@ from fa4kernel.emulator.checks.shadow import Ids, Pieces
 if TYPE_CHECKING:
     from fa4kernel.emulator.checks.state import State
 
-#: In place of a lane: not one lane alone.
-NOBODY = -1
+#: In place of a lane, which are counted from 1: not one lane alone.
+NOBODY = 0
 
 
 class LaneChecks:
     """Loads held against the last stores of single lanes.
 
     Attributes:
-        lane: by piece of shared memory, which lane of the machine wrote it last.
+        lane: by piece of shared memory, which lane of the machine wrote it last, counted from 1.
         record: the number of that write; where memory remembers another, it is not the last.
         epoch: how often the lane's warp had synchronised.
     """
@@ -38,7 +38,7 @@ class LaneChecks:
     def __init__(self, state: State) -> None:
         self.state = state
         pieces = state.shared.writer.pieces.size
-        self.lane = np.full(pieces, NOBODY, np.int32)
+        self.lane = np.zeros(pieces, np.int32)
         self.record = np.zeros(pieces, np.int32)
         self.epoch = np.zeros(pieces, np.int32)
 
@@ -49,14 +49,14 @@ class LaneChecks:
             lanes: numbers in the machine.
             index: pieces, a row for each lane.
         """
-        self.lane[index] = lanes[:, None]
-        self.lane[index[self.lane[index] != lanes[:, None]]] = NOBODY
+        self.lane[index] = lanes[:, None] + 1
+        self.lane[index[self.lane[index] != lanes[:, None] + 1]] = NOBODY
         self.record[index] = Pieces(index).get(self.state.shared.writer)
         self.epoch[index] = self.state.clocks.epoch[lanes // 32][:, None]
 
     def reads(self, lanes: Index, index: Index, event: Event) -> None:
         """Lanes load from these pieces; ``event`` has one row for each warp or lane, in order."""
-        writers = self.lane[index]
+        writers = self.lane[index] - 1
         others = (writers != lanes[:, None]) & (writers // 32 == (lanes // 32)[:, None])
         if not others.any():
             return
@@ -81,7 +81,7 @@ class LaneChecks:
             cta, at = divmod(piece, state.shared.size)
             name = state.accesses.regions.name("shared", 4 * at, 4 * at + 3)
             place = Place("shared", cta_number(state.machine, cta), 4 * at, 4 * at + 3, name)
-            one, other = int(lanes[row]) % 32, int(self.lane[piece]) % 32
+            one, other = int(lanes[row]) % 32, int(self.lane[piece] - 1) % 32
             warp = int(np.flatnonzero(event.slots == lanes[row] // 32)[0])
             state.reports.add(
                 "lane-race",
