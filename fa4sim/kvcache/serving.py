@@ -10,9 +10,10 @@ import numpy as np
 from fa4sim.kvcache.lengths import Lengths
 from fa4sim.kvcache.model import TABLE_ENTRY_BYTES, CacheModel
 from fa4sim.kvcache.tokens import Tokens
-from fa4sim.specs.checks import whole_between
+from fa4sim.specs.checks import quoted, whole_between
 
 MOST_REQUESTS = 100_000
+MOST_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Workload:
             the drafts of speculation.
         branch: tokens of each of them.
 
-    Raises ``ValueError`` for a count below 1, or branches without tokens.
+    Raises ``ValueError`` for a count below 1, lengths that are none, or branches without tokens.
     """
 
     own: Lengths = field(default_factory=lambda: Lengths.of("lognormal:1000:0.8:32768"))
@@ -37,6 +38,12 @@ class Workload:
     branch: Lengths = field(default_factory=lambda: Lengths.of(0))
 
     def __post_init__(self) -> None:
+        for name in ("own", "branch"):
+            if not isinstance(getattr(self, name), Lengths):
+                raise ValueError(
+                    f"{name}={quoted(getattr(self, name))} must be Lengths, as "
+                    "Lengths.of('uniform:1:8')"
+                )
         whole_between("prefix", self.prefix, 0, 10**8)
         whole_between("sharers", self.sharers, 1, MOST_REQUESTS)
         whole_between("branches", self.branches, 1, 1000)
@@ -59,6 +66,7 @@ class Workload:
 Tokens(tokens=5, then=(Tokens(tokens=10, then=()),))]
         """
         whole_between("requests", requests, 1, MOST_REQUESTS)
+        whole_between("seed", seed, 0, MOST_BYTES)
         rng = np.random.default_rng(seed)
         own = self.own.draw(requests, rng).tolist()
         more = self.branch.draw(requests * self.branches, rng).reshape(requests, -1).tolist()
@@ -174,6 +182,7 @@ def users(
     >>> users(CacheModel(layers=1, kv_heads=1, head_dim=1), [Tokens(10)], 4, 200)
     3
     """
+    memory_bytes = whole_between("memory_bytes", memory_bytes, 0, MOST_BYTES)
     page_bytes = model.page_bytes(page_size)
     if memory_bytes < page_bytes:
         raise ValueError(
@@ -202,6 +211,7 @@ def users_without_pages(model: CacheModel, workload: Workload, memory_bytes: int
     >>> users_without_pages(CacheModel(), Workload(Lengths.of("uniform:1:4096")), 40 * 2**30)
     32
     """
+    memory_bytes = whole_between("memory_bytes", memory_bytes, 0, MOST_BYTES)
     reserved = workload.branches * workload.longest * model.token_bytes
     return memory_bytes // max(1, reserved)
 

@@ -165,6 +165,16 @@ def test_half_a_page_is_lost_per_sequence_of_spread_lengths():
     assert row.empty / row.sequences == pytest.approx(127 / 2, rel=0.03)
 
 
+def test_requests_that_nobody_can_draw_are_refused():
+    with pytest.raises(ValueError, match="own=5 must be Lengths, as"):
+        Workload(own=5)
+    with pytest.raises(ValueError, match=r"seed=2\.5 must be a whole number"):
+        Workload().draw(3, seed=2.5)
+    nothing = Workload(Lengths.of("uniform:0:0"))
+    with pytest.raises(ValueError, match="none of the 9 requests has a token"):
+        compare_page_sizes(TINY, nothing, [16], 10**6, requests=9)
+
+
 def test_what_fits_without_pages_and_in_none():
     workload = Workload(Lengths.of("uniform:1:1000"), prefix=24, branches=2, branch=Lengths.of(8))
     assert users_without_pages(TINY, workload, 10 * 2 * 1032 * 4) == 10
@@ -172,6 +182,13 @@ def test_what_fits_without_pages_and_in_none():
         users(TINY, [Tokens(5)], 64, 100)
     with pytest.raises(ValueError, match="page_sizes is empty"):
         compare_page_sizes(TINY, workload, [], 10**6)
+    for wrong in (-5, float("nan"), None):
+        for fits in (
+            lambda memory: users(TINY, [Tokens(5)], 64, memory),
+            lambda memory: users_without_pages(TINY, workload, memory),
+        ):
+            with pytest.raises(ValueError, match=f"memory_bytes={wrong} must be"):
+                fits(wrong)
     cache = PageAllocator(64, 1)
     with pytest.raises(OutOfPages):
         cache.hold(Tokens(65))
