@@ -80,9 +80,9 @@ def _method(report: Report) -> str:
         "*Issue slots* are counts times the [weights](#weights) below. As a check on these, "
         "*machine code* is the length of the shortest loop of what ptxas makes that holds a step's "
         "exponentials, MMAs or TMA loads, every instruction in it taken once. For the softmax the "
-        f"two agree within {NEAR:.0%}{_apart(report)}. For MMA and load they do not: ptxas folds "
-        "additions of constants to descriptors, and moves to uniform registers come in that no PTX "
-        "stands for."
+        f"two agree within {100 * NEAR:.0f} %{_apart(report)}. For MMA and load they do not: ptxas "
+        "folds additions of constants to descriptors, and moves to uniform registers come in that "
+        "no PTX stands for."
     )
 
 
