@@ -269,6 +269,7 @@ class Program:
         made.item_at = list(self.item_at)
         made.context = copy(self.context)
         made.context.function = replace(function, instructions=tuple(code))
+        made.context.names = None  # they may depend on what was changed
         if instruction is None:
             made.item_at[index] = Run(index, index + 1, [])
             return made
