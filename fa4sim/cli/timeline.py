@@ -56,7 +56,7 @@ PICTURES: dict[str, Callable[[Any, Trace, int | None, int | None], Any]] = {
         "fa4sim timeline -o timeline.html               to zoom, walk and search in a browser",
         "fa4sim timeline --beside kv_stages=2 -o two.html    two designs, one above the other",
         "fa4sim timeline --heads 8 --seqlen-q 4096 --sms 4 -o sms.html    all that four SMs do",
-        "fa4sim timeline --trace kept.npz -o kept.html  a stored trace",
+        "fa4sim timeline --trace kept.npz -o kept.html    a stored trace",
         "fa4sim timeline --seqlen-k 1024 --causal --from 0 --to 8000 -o start.svg",
         "fa4sim timeline --tile 100 -o tile.pftrace      every warp, barrier and unit",
         "fa4sim timeline --show memory -o memory.png     what lies where in SMEM and TMEM",
