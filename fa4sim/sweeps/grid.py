@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -138,6 +139,9 @@ def _values(name: str, given: Collection[Any]) -> tuple[Any, ...]:
     values = tuple(_value(name, value) for value in given)
     if not values:
         raise ValueError(f"{name} has no values; give at least one")
+    with contextlib.suppress(TypeError):  # a list within a value: compared one by one
+        if len(set(values)) == len(values):
+            return values
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"{name} has the value {quoted(value)} twice; give each once")

@@ -73,6 +73,7 @@ def test_numpy_ranges_are_values_like_others():
         ({"seqlen_q": range(1, 101), "kv_stages": range(2, 103)}, {}, "10,100 variants"),
         ({"seqlen_q": range(1, 10**30)}, {}, "at most 10,000"),
         ({1: (2, 3)}, {}, "1 is no name of a field"),
+        ({"seqlens_q": ([[1], 2], [3, 4], [[1], 2])}, {}, "twice"),
     ],
 )
 def test_a_bad_grid_is_refused_and_quoted(axes, base, words):
