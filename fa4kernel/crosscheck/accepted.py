@@ -1,11 +1,13 @@
-"""What a kernel leaves out at the end of a warp's program, because it changes nothing."""
+"""What a kernel leaves out because it changes nothing: a last arrival, rows that are not there."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 
-from fa4kernel.crosscheck.record import Record, Warp
+from fa4kernel.crosscheck.record import Life, Record, Warp
+from fa4sim.pipelines.fa4.tiles import packed_rows
+from fa4sim.specs import Design, Problem
 
 #: Role, what, barrier: and why it may be missing.
 LeftOut = Mapping[tuple[str, str, str], str]
@@ -37,6 +39,26 @@ def without(record: Record, left_out: LeftOut) -> Record:
             never_used[cta].append((name, use.count))
             del barriers[cta, name, stage]
     return dataclasses.replace(record, warps=warps, barriers=barriers, never_used=never_used)
+
+
+def rows_there(record: Record, problem: Problem, design: Design) -> Record:
+    """The record with only those rows of Q tiles that their sequence has.
+
+    The simulator's tiles are whole, as those of TMA are.
+    """
+    lives, amounts = [], record.amounts.copy()
+    for life in record.lives:
+        there = life if life.tensor != "Q" else _rows_there(life, problem, design)
+        amounts["bytes loaded"] -= life.size - there.size
+        if there.size:
+            lives.append(there)
+    return dataclasses.replace(record, lives=lives, amounts=amounts)
+
+
+def _rows_there(life: Life, problem: Problem, design: Design) -> Life:
+    batch, _, first = life.label
+    rows = min(design.tile_m, max(0, packed_rows(problem, design, batch) - first))
+    return dataclasses.replace(life, size=life.size * rows // design.tile_m)
 
 
 def _words(warp: Warp) -> str:

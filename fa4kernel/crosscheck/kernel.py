@@ -39,6 +39,7 @@ class Kernel:
             has as a cost alone.
         left_out: what warps of the simulator do at their end and the kernel does not, and why.
         never_made: barriers of the simulator's table for which the kernel only reserves memory.
+        whole_q: whether threads that copy Q write zeros where a sequence has no row.
         empty_block: the block that a tile works on which sees no key. All of it is masked; the
             simulator, and the official kernel, take the one before the first, where nothing is.
         results: ``(out, lse)`` after a run: (batch, seqlen_q, heads, head_dim_v) and (batch, heads,
@@ -55,6 +56,7 @@ class Kernel:
     start_up: frozenset[int] = frozenset({0})
     never_made: frozenset[str] = frozenset()
     left_out: LeftOut = field(default_factory=dict)
+    whole_q: bool = True
     empty_block: int = -1
 
     @property

@@ -57,7 +57,7 @@ def _roles(cfg: Config) -> dict[str | int, str]:
     """The roles by their first warps."""
     roles: dict[str | int, str] = {4 * stage: f"softmax{stage}" for stage in range(cfg.q_stages)}
     roles |= {CORRECTION_WARPS.start: "correction", MMA_WARP: "mma"}
-    roles[cfg.load_warps.start] = "load"
+    roles |= dict.fromkeys(cfg.load_warps, "load")  # the first one has more to do
     return roles | ({EPILOGUE_WARP: "epilogue"} if cfg.epilogue == "tma" else {})
 
 

@@ -6,7 +6,7 @@ simulator. The kernel's own names for its pipelines are those of its source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fa4kernel.emulator.labels import Labels, Ring
 
@@ -49,13 +49,17 @@ BARRIERS_256: dict[str | int, str] = {
 PRODUCTS = {"shared": "S", "tensor": "O"}
 
 
-def labels(tensors: Mapping[int, str], head_dim: int = 128) -> Labels:
+def labels(
+    tensors: Mapping[int, str], head_dim: int = 128, load_warps: Sequence[int] = ()
+) -> Labels:
     """Labels of the forward kernel.
 
     Args:
         tensors: by the number of the kernel's parameter.
         head_dim: of the kernel; there is one of its own for 256.
+        load_warps: those that load: of several the first may have more to do than the others.
     """
     if head_dim == 256:
         return Labels(BARRIERS_256, {}, {}, tensors, RINGS, PRODUCTS, "P")
-    return Labels(BARRIERS, NAMED, ROLES, tensors, RINGS, PRODUCTS, "P")
+    roles = ROLES | dict.fromkeys(load_warps, "load")
+    return Labels(BARRIERS, NAMED, roles, tensors, RINGS, PRODUCTS, "P")

@@ -129,7 +129,8 @@ def _forward(problem: Problem, metadata: dict[str, Ints], facts: Facts) -> Launc
     values += [View.of(metadata[name], (0,)) for name in names if name in metadata]
     if v.packed:
         values.append(Divmod(v.ratio))
-    return bind(facts, grid, values, labels(named(values, Q=q, K=k, V=value, O=out)))
+    tensors = named(values, Q=q, K=k, V=value, O=out)
+    return bind(facts, grid, values, labels(tensors, load_warps=p.load_warps))
 
 
 def _bound(problem: Problem, side: int) -> int | None:

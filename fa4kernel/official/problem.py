@@ -144,6 +144,13 @@ class Problem:
         return self.variant.pages != "other"
 
     @property
+    def load_warps(self) -> range:
+        """Warps that load: one for TMA, more where threads copy (``__init__`` of the kernel)."""
+        if self.variant.rows == "one tile" and not (self.tma_q and self.tma_kv):
+            return range(4, 8)
+        return range(14, 15 if self.tma_kv else 16)
+
+    @property
     def tma_out(self) -> bool:
         """Whether the output goes by TMA."""
         packed_split = self.variant.packed and self.is_split

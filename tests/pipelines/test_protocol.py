@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from fa4sim.pipelines.fa4.barriers import barrier_table, parties_of
-from fa4sim.pipelines.fa4.load import LoadRole
 from fa4sim.pipelines.fa4.program import program
 from fa4sim.pipelines.fa4.role import Role
 from fa4sim.specs import B200, Design, Problem
@@ -27,8 +26,6 @@ def test_every_warp_follows_its_program_to_the_letter(name: str) -> None:
         done[warp].append((what, barrier, stage))
     for agent in cluster.agents:
         assert isinstance(agent, Role)
-        if isinstance(agent, LoadRole) and agent.design.q_load != "tma":
-            continue  # cp.async arrives when its data does, not where it is issued
         wanted = list(
             program(
                 design,

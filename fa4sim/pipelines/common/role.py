@@ -22,6 +22,8 @@ class Role(Agent):
 
     #: As which party this warp counts on barriers that all warps arrive on.
     party = "others"
+    #: Whether it does something for every block of a tile.
+    in_steps = True
 
     def __init__(self, cluster: BaseCluster, cta: BaseCta, role: str, warp: int) -> None:
         super().__init__(cluster.core, cta.sm, cta.number, role, warp, cta.smsps[warp % 4])

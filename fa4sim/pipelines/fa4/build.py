@@ -77,8 +77,10 @@ def build_cluster(
                     elif spec.name == "TmemPtr":
                         # At the end the others only arrive: nobody but the MMA warp waits.
                         mine = agent.role == "mma"
-                    elif spec.name == "load_Q_empty":
-                        mine = isinstance(agent, LoadRole) and agent.loads_q
+                    elif isinstance(agent, LoadRole) and spec.name == "load_Q_empty":
+                        mine = agent.loads_q
+                    elif isinstance(agent, LoadRole) and spec.name == "load_KV_empty":
+                        mine = agent.loads_kv
                     if agent.role in roles and mine:
                         barrier.watch(agent.key)
         cluster.agents += agents

@@ -25,7 +25,10 @@ SWIZZLE_BYTES = 128
 
 
 class LoadRole(Role):
-    """One load warp (with cp.async Q and one Q tile: one of four)."""
+    """One load warp (with cp.async Q and one Q tile: one of four).
+
+    Whatever TMA brings is the first warp's alone: the others neither issue it nor wait for slots.
+    """
 
     sees_empty = True
 
@@ -33,7 +36,8 @@ class LoadRole(Role):
         super().__init__(cluster, cta, "load", warp)
         self.first = rank == 0
         self.loaders = load_warps(cluster.design)
-        self.loads_q = True
+        self.loads_q = self.first or cluster.design.q_load == "cp_async"
+        self.loads_kv = self.in_steps = self.first or cluster.design.kv_load == "cp_async"
         problem, design = cluster.problem, cluster.design
         self.k_bytes = design.k_tile_bytes(problem)
         self.v_bytes = design.v_tile_bytes(problem)
@@ -68,9 +72,13 @@ class LoadRole(Role):
         """Everything that one tile needs."""
         self.enter(tile)
         self.home.share_with(tile.active_sms)
-        yield from self.load_kv("K", tile)
-        for stage in range(self.design.q_stages):
-            yield from self.load_q(stage, tile)
+        if self.loads_kv:
+            yield from self.load_kv("K", tile)
+        if self.loads_q:
+            for stage in range(self.design.q_stages):
+                yield from self.load_q(stage, tile)
+        if not self.loads_kv:
+            return
         yield from self.load_kv("V", tile)
         self.step = 1
         while self.step < tile.blocks:
@@ -80,19 +88,20 @@ class LoadRole(Role):
             self.step += 1
 
     def tail(self) -> Steps:
-        """Before the CTA may end, every slot and the last Q tile must have been given up."""
+        """Before the CTA may end, all that this warp has loaded must have been read."""
         stages = self.design.kv_stages
-        for i in range(stages):
+        for i in range(stages if self.loads_kv else 0):
             slot = (self.ring + i) % stages
             phase = (self.ring + i) // stages
             yield from self.wait(self.barrier("load_KV_empty", slot), phase, "drain")
-        yield from self.drain_q()
+        if self.loads_q:
+            yield from self.drain_q()
 
     def drain_q(self) -> Steps:
         """The last Q tile must have been read."""
         last = self.design.q_stages - 1
         yield from self.wait(self.barrier("load_Q_empty", last), self.tile, "drain")
-        if self.first and self.design.q_load == "tma" and self.home.rank == 0:
+        if self.design.q_load == "tma" and self.home.rank == 0:
             # The kernel waits by acquiring once more, which arms a phase that never completes.
             self.arrive("load_Q_full", last, 1, self.q_bytes * self.design.cta_group)
 
@@ -104,15 +113,12 @@ class LoadRole(Role):
         # A fast-forward may have moved the ring on while this warp waited.
         slot, wrap = self.ring % stages, self.ring // stages
         size = self.k_bytes if tensor == "K" else self.v_bytes
-        if self.first and self.home.rank == 0:
+        if self.home.rank == 0:
             self.arrive("load_KV_full", slot, 1, size * self.design.cta_group)
         if self.design.uneven_kv_ring and tensor == "K" and slot == 0 and wrap % 2 == 0:
             # This large tile reaches into what slot 1 held on the wrap before.
             yield from self.wait(self.barrier("load_KV_empty", 1), wrap, "neighbour free")
             wrap = self.ring // stages
-        if not self.first:  # one warp's elected lane issues for all
-            self.ring += 1
-            return
         buffer = self.home.ring[slot]
         self.check_neighbours(slot, wrap, tensor, tile)
         buffer.begin_fill("load", tensor, self.what, self.tile_id, self.block)

@@ -64,8 +64,6 @@ class RowLoadRole(PagedLoadRole):
     def __init__(self, cluster: Cluster, cta: Cta, warp: int, rank: int = 0) -> None:
         super().__init__(cluster, cta, warp, rank)
         self.rank = rank
-        #: Q by TMA is one warp's business.
-        self.loads_q = self.first or self.design.q_load == "cp_async"
         self.costs = paged_costs(cluster.problem, cluster.design, cluster.machine)
         self.latency = cluster.machine.cp_async_latency_cycles
         self.latency -= cluster.machine.mbarrier_resume_cycles
@@ -146,16 +144,6 @@ class RowLoadRole(PagedLoadRole):
             full.arrive("load", self.warp, self.cta, 32)
 
         return landed
-
-    def load_q(self, stage: int, tile: WorkTile) -> Steps:
-        """By TMA one warp loads Q; by cp.async all do."""
-        if self.loads_q:
-            yield from super().load_q(stage, tile)
-
-    def drain_q(self) -> Steps:
-        """Nobody waits for Q who has not loaded it."""
-        if self.loads_q:
-            yield from super().drain_q()
 
 
 def _nothing(_load: Load) -> None:

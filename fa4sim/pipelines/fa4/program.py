@@ -62,8 +62,10 @@ def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Ite
     table = barrier_table(design)
     stages = design.kv_stages
     by_rows = design.kv_load == "cp_async"
-    # Q by TMA is one warp's business, even where several load K and V.
-    loads_q = not by_rows or design.q_load == "cp_async" or lane == load_warp_ids(design)[0] % 4
+    # What comes by TMA is one warp's business, even where several copy the rest.
+    warps = load_warp_ids(design)
+    first = len(warps) == 1 or lane == warps[0] % 4
+    loads_q, loads_kv = first or design.q_load == "cp_async", first or by_rows
     ring = 0
 
     def kv(tensor: str) -> Iterator[Operation]:
@@ -79,11 +81,14 @@ def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Ite
         ring += 1
 
     def load(count: int) -> Iterator[Operation]:
-        yield from kv("K")
+        if loads_kv:
+            yield from kv("K")
         for stage in range(design.q_stages if loads_q else 0):
             yield "wait", "load_Q_empty", stage
             if leader:
                 yield "arrive", "load_Q_full", stage
+        if not loads_kv:
+            return
         yield from kv("V")
         for _ in range(count - 1):
             yield from kv("K")
@@ -97,7 +102,7 @@ def _load(design: Design, blocks: Sequence[int], leader: bool, lane: int) -> Ite
         if table["load_epi_full"].used:
             yield "wait", "load_epi_full", 0
             yield "arrive", "load_epi_empty", 0
-    for i in range(stages):
+    for i in range(stages if loads_kv else 0):
         yield "wait", "load_KV_empty", (ring + i) % stages
     if not loads_q:
         return

@@ -150,7 +150,8 @@ class SteadyState:
 
     def _moves(self, agent: Role) -> bool:
         """Whether this warp takes part in the loop over steps."""
-        return agent.role not in ("epilogue", "scheduler", "idle") and not is_peer(agent)
+        idle = agent.role in ("epilogue", "scheduler", "idle") or not agent.in_steps
+        return not idle and not is_peer(agent)
 
     def _kind_run(self, tile: WorkTile, step: int) -> tuple[int, int]:
         """The steps around ``step`` that are masked alike, as ``[low, high)``."""
