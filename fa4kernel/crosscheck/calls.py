@@ -53,8 +53,12 @@ class Call:
 
 def check(problem: Problem, design: Design) -> None:
     """Refuse what the cross-check does not cover. Raises ``ValueError``."""
-    if design.scheduler == "dynamic":
-        raise ValueError("scheduler='dynamic' is not cross-checked; use the kernel's own choice")
+    if design.is_dynamic:
+        other = "single_tile_varlen" if design.scheduler == "dynamic_varlen" else "single_tile"
+        raise ValueError(
+            f"scheduler={design.scheduler!r} is not cross-checked: which CTA gets a tile depends "
+            f"on the time, which the emulator does not have; use --set scheduler={other}"
+        )
     if 0 in (*(problem.seqlens_q or (1,)), *(problem.seqlens_k or (1,)), problem.seqlen_k):
         raise ValueError("the cross-check needs at least one query and one key in each sequence")
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 import fa4sim
-from fa4kernel.crosscheck.cases import SMS, Case
+from fa4kernel.crosscheck.cases import CASES, SMS, Case, cases_for
 from fa4kernel.crosscheck.check import Crosscheck
 from fa4kernel.crosscheck.costs import COST_MODEL, STEP_SLOTS, TOLERANCE
 from fa4kernel.crosscheck.mix import AMOUNTS, OWN_RESCALES
@@ -65,12 +65,12 @@ def page(verdicts: Verdicts, written: bool = True) -> str:
         "so few that CTAs work on several tiles.",
         "", _METHOD, "",
     ]  # fmt: skip
-    for checks in verdicts.values():
-        lines += _kernel(checks)
+    for kernel, checks in verdicts.items():
+        lines += _kernel(kernel, checks)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _kernel(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
+def _kernel(kernel: str, checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
     name = checks[0][1].kernel
     lines = [f"## {name[0].upper()}{name[1:]}", ""]
     parts = [part.name for part in checks[0][1].parts]
@@ -92,7 +92,7 @@ def _kernel(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
     different += [f"- {case.name}: {hazard}" for case, check in checks for hazard in check.hazards]
     if different:
         lines += ["First differences:", "", *different, ""]
-    return [*lines, *_notes(checks), *_numerics(checks), *_costs(checks), *_amounts(checks)]
+    return [*lines, *_notes(kernel, checks), *_numerics(checks), *_costs(checks), *_amounts(checks)]
 
 
 def _verdicts(names: Sequence[str], check: Crosscheck) -> list[str]:
@@ -101,8 +101,8 @@ def _verdicts(names: Sequence[str], check: Crosscheck) -> list[str]:
     return [found.get(name, "–") for name in names]
 
 
-def _notes(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
-    """What is known to be otherwise in this kernel."""
+def _notes(kernel: str, checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
+    """What is known to be otherwise in this kernel, and what it does not run."""
     notes = dict.fromkeys(
         note
         for _, check in checks
@@ -110,7 +110,10 @@ def _notes(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:
         if part.name == "order"
         for note in part.notes
     )
-    return ["Accepted:", "", *(f"- {note}" for note in notes), ""] if notes else []
+    lines = [f"- {note}" for note in notes]
+    runs = cases_for(kernel)
+    lines += [f"- left out: {c.name}; {c.ours_only}" for c in CASES if c not in runs]
+    return ["Accepted:", "", *lines, ""] if lines else []
 
 
 def _costs(checks: Sequence[tuple[Case, Crosscheck]]) -> list[str]:

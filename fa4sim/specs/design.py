@@ -48,6 +48,12 @@ _TUNING: dict[tuple[bool, bool, int, bool], tuple[int, int, int, int]] = {
     (False, True, 192, True): (0, 0, 176, 72),
 }
 
+#: Issue slots of a softmax step: addresses, the loop, barriers; and those of FP8, by how many CTAs
+#: work as one. There P takes half the registers, which leaves room for addresses that the
+#: compiler else computes anew in every step. Source: the kernel's machine code (ptxas 13.4).
+_OVERHEAD_SLOTS = 38
+_FP8_OVERHEAD_SLOTS = {1: 25, 2: 30}
+
 
 @dataclass(frozen=True)
 class Design:
@@ -114,7 +120,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
     max_offset: int = 0
     num_splits: int = 1
     dependent_launch: bool = False
-    softmax_overhead_slots: int = 38
+    softmax_overhead_slots: int = _OVERHEAD_SLOTS
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -246,6 +252,7 @@ warp holds a V and a K at once, and the kernel never makes more than 32
             "max_offset": 8 if fp8 else 0,
             "p_first_columns": int(0.75 * tile_n) // FRAGMENT * FRAGMENT,
             "num_splits": splits,
+            "softmax_overhead_slots": _FP8_OVERHEAD_SLOTS[cta_group] if fp8 else _OVERHEAD_SLOTS,
         }
         overlap = changes.get("overlap_o_q", (d == 192 and dv >= 64) or (split and dv >= 128))
         values["overlap_o_q"] = overlap

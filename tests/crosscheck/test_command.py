@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -100,14 +101,12 @@ def test_a_hazard_is_told_with_exit_code_3(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--page-size", "16", "--against", "official"], "cross-checked with our kernel only"),
-        (
-            ["--heads", "3", "--kv-heads", "1", "--seqlen-q", "300", "--against", "official"],
-            "q_load='cp_async': rows that threads copy",
-        ),
-        (["--heads", "6", "--kv-heads", "2", "--seqlen-q", "9"], "Q comes by cp.async from four"),
         (["--seqlen-q", "65536", "--seqlen-k", "65536"], "a cross-check takes 2,000 at most"),
         (["--set", "scheduler=dynamic"], "scheduler='dynamic' is not cross-checked"),
+        (
+            ["--seqlens-q", "9,9", "--seqlens-k", "900,300", "--num-splits", "2"],
+            "use --set scheduler=single_tile_varlen",
+        ),
         (["--against", "theirs"], "'theirs' is not one of 'ours', 'official'"),
     ],
 )
@@ -145,6 +144,17 @@ def test_the_page_has_a_row_for_each_problem_and_every_first_difference() -> Non
     assert f"- {case.name}: a hazard" in text
 
 
+def test_the_page_says_which_problems_a_kernel_does_not_run_and_why() -> None:
+    right = [(case, verdict(case.problem, case.design)) for case in CASES[:1]]
+    official = [
+        (case, dataclasses.replace(check, kernel="official kernel")) for case, check in right
+    ]
+    (left_out,) = (case for case in CASES if case.ours_only)
+    line = f"- left out: {left_out.name}; {left_out.ours_only}"
+    assert line not in page({"ours": right})
+    assert page({"ours": right, "official": official}).count(line) == 1
+
+
 def test_the_pages_problems_are_what_the_issue_asks_for() -> None:
     def some(wanted: Any) -> list[Case]:
         return [case for case in CASES if wanted(case)]
@@ -157,7 +167,11 @@ def test_the_pages_problems_are_what_the_issue_asks_for() -> None:
     assert some(lambda c: c.problem.page_size == 128)
     assert some(lambda c: c.design.q_load == "cp_async" and c.design.kv_load == "tma")
     assert some(lambda c: c.design.q_load == "cp_async" and c.design.q_stages == 1)
-    assert not any(case.copies_rows for case in cases_for("official"))
+    assert some(lambda c: c.problem.seqlens_q and c.design.num_splits > 1)
+    assert some(lambda c: c.problem.page_size and c.design.num_splits > 1)
     assert cases_for("ours") == CASES
+    left_out = some(lambda c: c.ours_only)
+    assert [case for case in CASES if case not in left_out] == [*cases_for("official")]
+    assert all(case.design.q_load == "cp_async" for case in left_out)
     assert some(lambda c: c.design.cta_group == 2) and some(lambda c: c.design.uneven_kv_ring)
     assert len({case.name for case in CASES}) == len(CASES)

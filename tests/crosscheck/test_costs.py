@@ -86,6 +86,19 @@ def test_slots_grow_with_the_designs_overhead() -> None:
     assert slots == [515, 525]
 
 
+@pytest.mark.parametrize(
+    ("changes", "cta_group", "slots"),
+    [({}, 1, 498), ({}, 2, 535), ({"causal": True}, 1, 562)],
+)  # fmt: skip
+def test_fp8_takes_the_slots_of_its_machine_code(
+    changes: dict[str, bool], cta_group: int, slots: int
+) -> None:
+    # The loop of an unmasked step in flash-attn-4 4.0.0b27 for sm_100a, ptxas 13.4.
+    problem = Problem(seqlen_q=2048, dtype="e4m3", **changes)  # type: ignore[arg-type]
+    design = Design.for_problem(problem, B200, cta_group=cta_group)
+    assert costs.assumed_slots(softmax_costs(problem, design, B200)) == slots
+
+
 def test_another_kernels_shape_is_that_of_the_problem() -> None:
     assert costs.shape_of(PROBLEM, DESIGN).name == "full-128"
     pair = Design.for_problem(PROBLEM, B200)

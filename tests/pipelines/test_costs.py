@@ -48,6 +48,16 @@ def test_a_softmax_step_issues_what_the_compiled_kernel_does() -> None:
     assert (costs.loads_in_flight, costs.loads_in_flight_masked) == (3, 2)
 
 
+def test_where_rows_keep_no_old_maximum_there_is_no_test_for_it() -> None:
+    # Machine code of the FP8 kernels: no comparison with the threshold, and no select behind it.
+    for design in (SINGLE, SINGLE.replace(WHOLE, B200, rescale_threshold=0.5)):
+        never = design.replace(WHOLE, B200, rescale_threshold=0.0)
+        kept, not_kept = (softmax_costs(WHOLE, d, B200) for d in (design, never))
+        assert kept.stats.issue - not_kept.stats.issue == 4
+        assert kept.stats.alu - not_kept.stats.alu == round(4 * B200.alu_cycles_per_warp)
+        assert kept.stats_latency - not_kept.stats_latency == B200.dependent_issue_cycles
+
+
 def test_softcap_takes_a_tanh_for_every_score() -> None:
     costs = softmax_costs(Problem(softcap=30.0), SINGLE, B200)
     assert sum(group.mufu for group in costs.softcap) == 128 * 8

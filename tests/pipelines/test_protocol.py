@@ -175,6 +175,34 @@ def test_the_load_warp_ends_by_waiting_for_every_slot_and_arming_q_once_more() -
     ]  # fmt: skip
 
 
+def test_of_four_warps_that_copy_q_only_the_first_waits_for_slots_of_k_and_v() -> None:
+    # issue_kv_for_this_warp of ``load``, flash_fwd_sm100.py: what TMA brings is one warp's.
+    problem, changes = CASES["odd group, one Q tile"]
+    design = Design.for_problem(problem, B200, **changes)
+    assert (design.q_load, design.kv_load, design.q_stages) == ("cp_async", "tma", 1)
+    of_q = [("wait", "load_Q_empty", 0), ("arrive", "load_Q_full", 0)]
+    programs = [list(program(design, "load", [6, 6], lane=lane)) for lane in range(4)]
+    assert programs[1] == programs[2] == programs[3] == [*of_q, *of_q, of_q[0]]
+    assert [op for op in programs[0] if "Q" in op[1]] == programs[1]
+    assert len([op for op in programs[0] if op[:2] == ("arrive", "load_KV_full")]) == 2 * 2 * 6
+
+
+def test_a_copying_warp_is_not_held_back_by_the_ring() -> None:
+    problem, changes = CASES["odd group, one Q tile"]
+    design = Design.for_problem(problem, B200, **changes)
+    cluster = run_cluster(problem, design, tiles_of(problem, design, 2))
+    first, *others = (agent for agent in cluster.agents if agent.role == "load")
+    assert len(others) == 3
+    rows = list(cluster.core.trace.wait.rows())
+    barriers = {
+        agent.warp: {str(row["on"]) for row in rows if int(row["warp"]) == agent.warp}
+        for agent in (first, *others)
+    }
+    assert "load_KV_empty" in barriers[first.warp]
+    assert all("load_KV_empty" not in barriers[agent.warp] for agent in others)
+    assert cluster.leader.barriers["load_Q_full"][0].completions == 2
+
+
 def test_the_mma_warps_of_a_pair_free_tmem_when_both_ctas_are_done() -> None:
     problem = Problem(seqlen_q=512, seqlen_k=256)
     design = Design.for_problem(problem, B200)

@@ -20,6 +20,10 @@ LONG: dict[str, tuple[Problem, dict[str, Any], int]] = {
         Problem(seqlen_q=128 * 48, head_dim=192, head_dim_v=128, causal=True), {}, 1),
     "head dim 64": (Problem(seqlen_q=256, seqlen_k=128 * 40, head_dim=64), {}, 1),
     "one Q tile": (Problem(seqlen_q=128, seqlen_k=128 * 60), {}, 1),
+    "odd group, one Q tile": (
+        Problem(heads=3, kv_heads=1, seqlen_q=9, seqlen_k=128 * 60), {}, 1),
+    "odd group, one Q tile, persistent": (
+        Problem(heads=48, kv_heads=16, seqlen_q=9, seqlen_k=512), {}, 16),
     "persistent": (Problem(heads=16, seqlen_q=512, seqlen_k=1024), {}, 16),
     "persistent, long tiles": (Problem(heads=10, seqlen_q=512, seqlen_k=4096), {}, 10),
     "window": (Problem(seqlen_q=8192, window=(3000, 0)), {}, 1),

@@ -2,11 +2,12 @@
 
 The counts are those of the source, checked against the compiled kernel (``flash-attn-4`` 4.0.0b27
 for sm_100a, ptxas 13.0 and 13.4): a steady softmax step of the 1-CTA causal kernel is 514
-instructions per warp, of the CTA pair 546 beside 39 that spill. Every thread owns one row, so 128
-columns make 64 packed multiply-adds, 66 maxima, 128 exponentials, 64 conversions of pairs and 64
-packed adds. What the compiler decides and the source leaves open is taken from there too: how many
-TMEM loads are in flight, that P is stored fragment by fragment, that the statistics are signalled
-behind the first exponentials. Nothing here is a measured step time.
+instructions per warp, of the CTA pair 546 beside 39 that spill; in FP8 562 causal, 498 full and 535
+of the pair (ptxas 13.4). Every thread owns one row, so 128 columns make 64 packed multiply-adds, 66
+maxima, 128 exponentials, 64 conversions of pairs and 64 packed adds. What the compiler decides and
+the source leaves open is taken from there too: how many TMEM loads are in flight, that P is stored
+fragment by fragment, that the statistics are signalled behind the first exponentials. Nothing here
+is a measured step time.
 
 Softmax arithmetic is handed to the units in groups of eight columns, the grain at which two warps
 of a sub-partition alternate on its MUFU.
@@ -22,6 +23,8 @@ from fa4sim.engine.units import Group
 from fa4sim.specs import FP8, FRAGMENT, Design, Machine, Problem
 
 GROUP = 8
+#: Does a row keep its old maximum? A comparison, and selects of maximum, difference and factor.
+KEEP_TEST = 4
 LANES = 32
 WORD = 4
 
@@ -151,6 +154,7 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
         rows.append(tuple(row))
 
     dependent = machine.dependent_issue_cycles
+    keeps = design.rescale_threshold > 0
     return SoftmaxCosts(
         load_cycles=-(-FRAGMENT * row_bytes // machine.tmem_load_bytes_per_cycle),
         load_latency=machine.tmem_load_latency_cycles,
@@ -164,13 +168,14 @@ def softmax_costs(problem: Problem, design: Design, machine: Machine) -> Softmax
         and not problem.softcap
         and design.head_dim_padded != 32,
         stats=group(
-            issue=14,
+            issue=10 + KEEP_TEST * keeps,
             mufu=round(machine.mufu_cycles_per_warp),
             fma=round(4 * machine.fma_cycles_per_warp),
-            alu=round(6 * machine.alu_cycles_per_warp),
+            alu=round((2 + KEEP_TEST * keeps) * machine.alu_cycles_per_warp),
         ),
-        # Four chains merge, the old maximum joins, difference, scale, exp2, compare, select.
-        stats_latency=8 * dependent + machine.mufu_latency_cycles,
+        # Four chains merge, the old maximum joins, is compared with -inf, difference, scale, exp2;
+        # and where a row may keep its old maximum, the factor is selected.
+        stats_latency=(7 + keeps) * dependent + machine.mufu_latency_cycles,
         groups_before_stats=2,
         fragments=tuple(rows),
         exp2_latency=machine.mufu_latency_cycles + dependent,
