@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 import fa4sim
-from fa4kernel.code.shapes import LONG, Shape, keys
+from fa4kernel.code.shapes import LONG, Shape, keys, queries
 from fa4kernel.emulator.launch import Launch
 from fa4kernel.forward import launch as forward
 from fa4kernel.forward.compile import compile_ptx
@@ -58,7 +58,8 @@ def official(shape: Shape) -> Kernel:
     variant = Variant(
         dtype=shape.dtype, head_dim=shape.head_dim, head_dim_v=shape.head_dim_v,
         ratio=shape.group, rows="one tile" if shape.decode else "many", causal=shape.causal,
-        used_k=shape.page_size is not None, lse=True, descale=shape.descale,
+        used_k=shape.page_size is not None, varlen_q=shape.varlen, varlen_k=shape.varlen,
+        lse=True, descale=shape.descale,
         split=shape.splits > 1, pages=_PAGES.get(shape.page_size, "other"), pair=shape.pair,
     )  # fmt: skip
     kernels = compiled(variant)
@@ -66,7 +67,8 @@ def official(shape: Shape) -> Kernel:
     def launch(given: Arrays) -> Launch:
         call = Problem(
             variant, given.q, given.k, given.v, given.o, softmax_scale=shape.head_dim**-0.5,
-            max_seqlen_q=given.q.shape[1], max_seqlen_k=keys(given), lse=given.lse,
+            max_seqlen_q=queries(given), max_seqlen_k=keys(given), lse=given.lse,
+            cu_seqlens_q=given.cu_seqlens_q, cu_seqlens_k=given.cu_seqlens_k,
             out_partial=given.partial_o, lse_partial=given.partial_lse,
             seqused_k=given.seqused_k, page_table=given.page_table,
             descales=None if given.descales is None else tuple(given.descales),

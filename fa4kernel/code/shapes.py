@@ -40,6 +40,7 @@ class Shape:
         decode: each sequence has one query, so that a CTA works on one Q tile at a time.
         page_size: keys of a page, if there are pages.
         splits: CTAs among which the keys of a tile are shared out.
+        varlen: sequences lie end to end, and may have different lengths.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Shape:
     decode: bool = False
     page_size: int | None = None
     splits: int = 1
+    varlen: bool = False
 
     @property
     def title(self) -> str:
@@ -69,6 +71,8 @@ class Shape:
             words.append(f"pages of {self.page_size}")
         if self.splits > 1:
             words.append(f"keys in {self.splits} splits")
+        if self.varlen:
+            words.append("varied lengths")
         return ", ".join(words)
 
     @property
@@ -86,8 +90,12 @@ class Shape:
         more: dict[str, Any] = {"seqlen_k": seqlen_k, "batch": batch}
         if self.page_size is not None:
             more = {"seqlens_k": (seqlen_k,) * batch, "page_size": self.page_size}
+        if self.varlen:
+            more = {"seqlens_k": (seqlen_k,) * batch, "seqlens_q": (seqlen_q,) * batch}
+        else:
+            more["seqlen_q"] = seqlen_q
         return fa4sim.Problem(
-            heads=self.group * self.kv_heads, kv_heads=self.kv_heads, seqlen_q=seqlen_q,
+            heads=self.group * self.kv_heads, kv_heads=self.kv_heads,
             head_dim=self.head_dim, head_dim_v=self.head_dim_v, causal=self.causal,
             dtype=self.dtype, num_splits=self.splits, **more,
         )  # fmt: skip
@@ -154,14 +162,27 @@ def arrays(shape: Shape, tiles: int, blocks: int, rising: bool) -> Arrays:
     if shape.splits > 1:
         more["partial_o"] = np.zeros((shape.splits, *o), np.float32)
         more["partial_lse"] = np.zeros((shape.splits, *lse), np.float32)
+    out, logs = np.zeros(o, np.uint16), np.zeros(lse, np.float32)
+    if shape.varlen:
+        more["cu_seqlens_q"], more["cu_seqlens_k"] = (
+            np.arange(batch + 1, dtype=np.int32) * length for length in (rows, kv[1])
+        )
+        q, k, v, out = (x.reshape(-1, *x.shape[2:]) for x in (q, k, v, out))
+        logs = np.zeros((heads, batch * rows), np.float32)
     return Arrays(
-        encode(q, shape.dtype), encode(k, shape.dtype), encode(v, shape.dtype),
-        np.zeros(o, np.uint16), np.zeros(lse, np.float32), **more,
-    )  # fmt: skip
+        encode(q, shape.dtype), encode(k, shape.dtype), encode(v, shape.dtype), out, logs, **more
+    )
 
 
 def keys(given: Arrays) -> int:
     """Keys of a sequence."""
+    if given.cu_seqlens_k is not None:
+        return int(given.cu_seqlens_k[1])
     if given.page_table is None:
         return int(given.k.shape[1])
     return int(given.page_table.shape[1] * given.k.shape[1])
+
+
+def queries(given: Arrays) -> int:
+    """Queries of a sequence."""
+    return int(given.q.shape[1] if given.cu_seqlens_q is None else given.cu_seqlens_q[1])

@@ -104,6 +104,8 @@ CASES = (
     _case("pages of 32, (192, 128)", seqlen_q=300, seqlens_k=(900, 200), page_size=32,
           head_dim=192, head_dim_v=128),
     _case("pages of 128", ONE, seqlen_q=400, seqlens_k=(500, 333), page_size=128),
+    _case("varied lengths, grouped", heads=8, kv_heads=2, seqlens_q=(150, 60),
+          seqlens_k=(300, 200)),
     _case("varied lengths, causal, grouped", heads=8, kv_heads=2, seqlens_q=(150, 60, 33),
           seqlens_k=(300, 60, 500), causal=True),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Part 6: the instructions that the simulator's costs assume, and those of the compiled kernel.
 
 The kernel's are measured: what one block of keys more, and one tile more, makes a warp execute
-(:mod:`fa4kernel.code.measure`), on long problems of the same head dims, mask and CTA group.
+(:mod:`fa4kernel.code.measure`), on long problems of the same head dims and mask, whose
+CTAs and heads work together in the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ STEP_SLOTS = "issue slots of a softmax step"
 #: a table of weights, which is within 3 % of the machine code; the rest is what compilers do with
 #: addresses and loops, and :func:`design_from_kernel` takes it from the kernel.
 TOLERANCE = 0.06
+#: Query heads in a tile of packed ones: a number that divides its rows, and one that does not.
+WHOLE_GROUP, ODD_GROUP = 4, 3
 #: Stages whose O one correction warp looks after.
 STAGES = 2
 #: Packed instructions of a polynomial of degree n for two columns: n multiply-adds, and three that
@@ -90,10 +93,19 @@ def design_from_kernel(
 
 
 def shape_of(problem: Problem, design: Design) -> Shape:
-    """The shape whose kernel is measured for a problem."""
+    """The shape whose kernel is measured for a problem.
+
+    Pages, a window and the number of Q tiles are left out: they change who loads and what is
+    masked, and nothing that is counted. Where heads are packed and nothing is masked, the kernels
+    have fewer exponentials on MUFU, by whether lengths vary; so packing is part of the shape.
+    """
+    packed = design.pack_gqa and problem.group > 1 and not problem.is_local
+    whole = design.tile_m % problem.group == 0
     wanted = Shape(
         "", problem.head_dim, problem.dim_v, problem.causal, design.cta_group == 2,
         problem.dtype,  # type: ignore[arg-type]
+        group=(WHOLE_GROUP if whole else ODD_GROUP) if packed else 1,
+        varlen=packed and problem.seqlens_q is not None,
     )  # fmt: skip
     for shape in SHAPES.values():
         if shape.title == wanted.title:
@@ -101,7 +113,7 @@ def shape_of(problem: Problem, design: Design) -> Shape:
     return wanted
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def measurement(against: str, shape: Shape) -> Measurement:
     """What a kernel executes; about ten seconds the first time."""
     return measure(KERNELS[against](shape), shape)

@@ -5,7 +5,7 @@ import pytest
 
 from fa4kernel.code.kernels import Kernel
 from fa4kernel.code.measure import measure, pipes, slots
-from fa4kernel.code.shapes import BLOCK, RISE, SHAPES, TILE_ROWS, arrays
+from fa4kernel.code.shapes import BLOCK, RISE, SHAPES, TILE_ROWS, Shape, arrays, keys, queries
 from fa4kernel.code.units import UNITS
 from fa4sim.numerics import from_bits8, from_bits16
 from fa4sim.specs import B200, FP8
@@ -123,6 +123,18 @@ def test_scores_rise_from_block_to_block_or_not_at_all(shape):
             assert RISE > 0
         else:
             assert (rise == 0).all()
+
+
+def test_sequences_of_varied_lengths_lie_end_to_end():
+    shape = Shape("", group=4, varlen=True)
+    given = arrays(shape, tiles=2, blocks=5, rising=True)
+    assert given.q.shape == (128, 4, 128) and given.k.shape == (5 * BLOCK, 1, 128)
+    assert given.o.shape == given.q.shape and given.lse.shape == (4, 128)
+    assert given.cu_seqlens_q.tolist() == [0, 128] and given.cu_seqlens_k.tolist() == [0, 640]
+    assert (queries(given), keys(given)) == (128, 640)
+    assert shape.title.endswith("queries of 4 heads in a tile, varied lengths")
+    problem = shape.problem(2, 100, 300)
+    assert (problem.seqlens_q, problem.seqlens_k) == ((100, 100), (300, 300))
 
 
 def test_no_two_shapes_have_one_title():

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from fa4kernel.cli import crosscheck as module
 from fa4kernel.cli import main
+from fa4kernel.crosscheck.calls import check
 from fa4kernel.crosscheck.cases import CASES, Case, cases_for
 from fa4kernel.crosscheck.check import Crosscheck
 from fa4kernel.crosscheck.costs import COST_MODEL, STEP_SLOTS
@@ -20,7 +21,7 @@ from fa4kernel.crosscheck.mix import AMOUNTS, OWN_RESCALES
 from fa4kernel.crosscheck.numerics import SAME_BITS
 from fa4kernel.crosscheck.page import page
 from fa4kernel.crosscheck.verdict import Part
-from fa4sim.specs import Design, Problem
+from fa4sim.specs import B200, Design, Problem
 
 
 def run(*arguments: str) -> Result:
@@ -103,10 +104,6 @@ def test_a_hazard_is_told_with_exit_code_3(made: dict[str, Any]) -> None:
     [
         (["--seqlen-q", "65536", "--seqlen-k", "65536"], "a cross-check takes 2,000 at most"),
         (["--set", "scheduler=dynamic"], "scheduler='dynamic' is not cross-checked"),
-        (
-            ["--seqlens-q", "9,9", "--seqlens-k", "900,300", "--num-splits", "2"],
-            "use --set scheduler=single_tile_varlen",
-        ),
         (["--against", "theirs"], "'theirs' is not one of 'ours', 'official'"),
     ],
 )
@@ -114,6 +111,14 @@ def test_what_is_not_covered_is_refused(arguments: list[str], words: str) -> Non
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert words in result.output
+
+
+def test_tiles_that_are_handed_out_are_refused_with_what_to_use() -> None:
+    problem = Problem(heads=2, seqlens_q=(9, 9), seqlens_k=(900, 300), num_splits=2)
+    design = Design.for_problem(problem, B200)
+    with pytest.raises(ValueError, match="use --set scheduler=single_tile_varlen"):
+        check(problem, design)
+    check(problem, Design.for_problem(problem, B200, scheduler="single_tile_varlen"))
 
 
 def test_without_the_official_package_it_says_how_to_get_it(

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from fa4kernel.code.kernels import Kernel, Shape
+from fa4kernel.code.kernels import Kernel, Shape, config_of
 from fa4kernel.code.measure import Measurement, Mix, Role
 from fa4kernel.crosscheck import costs
+from fa4kernel.crosscheck.cases import CASES, Case
 from fa4sim.pipelines.fa4.costs import softmax_costs
 from fa4sim.specs import B200, Design, Problem
 
@@ -97,6 +98,23 @@ def test_fp8_takes_the_slots_of_its_machine_code(
     problem = Problem(seqlen_q=2048, dtype="e4m3", **changes)  # type: ignore[arg-type]
     design = Design.for_problem(problem, B200, cta_group=cta_group)
     assert costs.assumed_slots(softmax_costs(problem, design, B200)) == slots
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_kernel_that_is_measured_has_the_exponentials_of_the_design(case: Case) -> None:
+    names = ("exp2_period", "exp2_emulated", "exp2_first_fragment", "exp2_degree")
+    config = config_of(costs.shape_of(case.problem, case.design))
+    assert [getattr(config, n) for n in names] == [getattr(case.design, n) for n in names]
+
+
+def test_a_shape_has_packed_heads_and_varied_lengths() -> None:
+    for heads, group in ((4, 4), (16, 4), (3, 3), (7, 3), (1, 1)):
+        problem = Problem(heads=heads, kv_heads=1, seqlens_q=(70, 30))
+        shape = costs.shape_of(problem, Design.for_problem(problem, B200))
+        assert (shape.group, shape.varlen) == (group, heads > 1), heads
+    apart = Problem(heads=4, kv_heads=1, seqlen_q=512)
+    design = Design.for_problem(apart, B200, pack_gqa=False)
+    assert costs.shape_of(apart, design).group == 1
 
 
 def test_another_kernels_shape_is_that_of_the_problem() -> None:
