@@ -96,10 +96,11 @@ def shape_of(problem: Problem, design: Design) -> Shape:
     """The shape whose kernel is measured for a problem.
 
     Pages, a window and the number of Q tiles are left out: they change who loads and what is
-    masked, and nothing that is counted. Where heads are packed and nothing is masked, the kernels
-    have fewer exponentials on MUFU, by whether lengths vary; so packing is part of the shape.
+    masked, and nothing that is counted. Where heads are packed and nothing is masked, other
+    exponentials are on FMA units, by whether lengths vary; so there packing is part of the shape.
     """
-    packed = design.pack_gqa and problem.group > 1 and not problem.is_local
+    masked = problem.causal or problem.is_local
+    packed = design.pack_gqa and problem.group > 1 and not masked
     whole = design.tile_m % problem.group == 0
     wanted = Shape(
         "", problem.head_dim, problem.dim_v, problem.causal, design.cta_group == 2,

@@ -112,6 +112,10 @@ def test_a_shape_has_packed_heads_and_varied_lengths() -> None:
         problem = Problem(heads=heads, kv_heads=1, seqlens_q=(70, 30))
         shape = costs.shape_of(problem, Design.for_problem(problem, B200))
         assert (shape.group, shape.varlen) == (group, heads > 1), heads
+    for masked in ({"causal": True}, {"window": (200, 30)}):
+        problem = Problem(heads=4, kv_heads=1, seqlens_q=(70, 30), **masked)  # type: ignore[arg-type]
+        shape = costs.shape_of(problem, Design.for_problem(problem, B200))
+        assert (shape.group, shape.varlen) == (1, False)
     apart = Problem(heads=4, kv_heads=1, seqlen_q=512)
     design = Design.for_problem(apart, B200, pack_gqa=False)
     assert costs.shape_of(apart, design).group == 1

@@ -54,6 +54,18 @@ def test_the_stored_record_is_what_the_kernel_does() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "problem",
+    [Problem(seqlen_q=2048, dtype="e4m3"), Problem(heads=3, kv_heads=1, seqlens_q=(9, 70)),
+     Problem(heads=4, kv_heads=1, seqlen_q=9, seqlens_k=(2048,), page_size=16)],
+    ids=["FP8, one CTA", "three heads packed, varied lengths", "four heads packed, pages"],
+)  # fmt: skip
+def test_fp8_and_packed_heads_cost_what_the_kernel_executes(problem: Problem) -> None:
+    design = Design.for_problem(problem, B200, cta_group=1)
+    assert compare_costs("official", problem, design, B200).differences == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_simulators_instruction_counts_are_the_kernels(causal: bool) -> None:
     problem = Problem(seqlen_q=2048, causal=causal)

@@ -44,6 +44,15 @@ def test_they_agree_on_rows_that_threads_copy(case: Case, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("heads", [3, 4])
+def test_packed_heads_have_the_kernels_exponentials(heads: int) -> None:
+    problem = Problem(heads=heads, kv_heads=1, seqlen_q=9, seqlen_k=2048)
+    design = Design.for_problem(problem, B200)
+    assert (design.q_stages, design.exp2_period) == (1, 10)
+    assert compare_costs("ours", problem, design, B200).differences == []
+
+
+@pytest.mark.slow
 def test_the_simulators_instruction_counts_are_the_kernels() -> None:
     problem = Problem(seqlen_q=2048)
     design = Design.for_problem(problem, B200, cta_group=1)
