@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fa4sim
 from fa4kernel.forward.launch import Arrays
@@ -167,11 +168,16 @@ def arrays(shape: Shape, tiles: int, blocks: int, rising: bool) -> Arrays:
         more["cu_seqlens_q"], more["cu_seqlens_k"] = (
             np.arange(batch + 1, dtype=np.int32) * length for length in (rows, kv[1])
         )
-        q, k, v, out = (x.reshape(-1, *x.shape[2:]) for x in (q, k, v, out))
+        q, k, v, out = _end_to_end(q), _end_to_end(k), _end_to_end(v), _end_to_end(out)
         logs = np.zeros((heads, batch * rows), np.float32)
     return Arrays(
         encode(q, shape.dtype), encode(k, shape.dtype), encode(v, shape.dtype), out, logs, **more
     )
+
+
+def _end_to_end(array: NDArray[Any]) -> Any:
+    """Sequences one behind the other."""
+    return array.reshape(-1, *array.shape[2:])
 
 
 def keys(given: Arrays) -> int:
