@@ -6,18 +6,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
-    """The site with its notebooks unexecuted, which is quick; `make docs` executes them."""
-    build = tmp_path_factory.mktemp("site")
+@pytest.fixture(scope="session")
+def site(tmp_path_factory, worker_id) -> Path:
+    """The site with its notebooks unexecuted, which is quick; `make docs` executes them.
+
+    Processes that run tests side by side share it: the first that wants it builds it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    build = (own if worker_id == "master" else own.parent) / "shared-site"
     command = [sys.executable, str(ROOT / "docs/site/build.py"), "--no-run", "--to", str(build)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert result.returncode == 0, result.stderr[-3000:]
+    with FileLock(f"{build}.lock"):
+        if not build.with_suffix(".built").exists():
+            result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+            assert result.returncode == 0, result.stderr[-3000:]
+            build.with_suffix(".built").touch()
     return build / "html"
 
 
