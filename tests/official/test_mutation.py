@@ -26,6 +26,7 @@ def test_problem_executes_every_synchronisation_instruction(name: str) -> None:
     assert never_ran(function, observe(program, problem.prepare().launch)) == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_most_of_a_sample_is_detected_in_lock_step(name: str) -> None:
     options = Options(schedules=("lockstep",), sample=16, jobs=1)
@@ -35,6 +36,7 @@ def test_most_of_a_sample_is_detected_in_lock_step(name: str) -> None:
     assert campaign.detected >= 11
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_wait_that_is_called_needless_orders_no_accesses(name: str) -> None:
     original = measure(getattr(problems, name)(), ("lockstep",))
