@@ -7,6 +7,9 @@ import os
 import resource
 import subprocess
 import sys
+import time
+
+import simpy
 
 from tests.packaging.project import ROOT
 
@@ -29,3 +32,33 @@ def cpu_seconds(folder, *arguments, runs=5):
 
     once()  # writes the bytecode
     return min(once() for _ in range(runs))
+
+
+BARE_SECONDS = 0.68e-6
+"""Of one timeout of SimPy alone, on the machine of docs/benchmarks.md."""
+_TIMEOUTS = 20_000
+
+
+def slowness():
+    """How many times as long as that machine this one takes now; 1 if it is as fast or faster."""
+
+    def timeouts():
+        for _ in range(_TIMEOUTS):
+            yield environment.timeout(1)
+
+    started = time.process_time()
+    environment = simpy.Environment()
+    environment.process(timeouts())
+    environment.run()
+    taken = time.process_time() - started
+    return max(1.0, taken / (_TIMEOUTS * BARE_SECONDS))
+
+
+def usual_seconds(measure):
+    """What `measure` returns, in seconds that the machine of docs/benchmarks.md would take.
+
+    How fast a machine is changes within seconds if others use it, so it is asked before and after.
+    """
+    before = slowness()
+    seconds = measure()
+    return seconds / max(before, slowness())
