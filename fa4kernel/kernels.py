@@ -80,7 +80,7 @@ def kernel_for(
     check_scales(scale)
     how: dict[str, Any] = {
         "softmax_scale": scale,
-        "window": (None, 0) if problem.causal else problem.window or (None, None),
+        "window": sides(problem),
     }
     columns = problem.head_dim, problem.dim_v
     if architecture == "sm_90a":
@@ -100,6 +100,23 @@ def kernel_for(
         lambda arrays, sms: forward_launch.launch(blackwell, arrays, sms=sms, **how),
         design.num_splits,
         _combine(architecture, design, problem) if design.num_splits > 1 else None,
+    )
+
+
+def sides(problem: Problem) -> tuple[int | None, int | None]:
+    """Keys to the left and right of the diagonal for a launch; causal is (None, 0).
+
+    A side that reaches beyond all keys, or leaves none, is cut to where it begins to do so: kernels
+    add it to numbers of tokens in 32 bits, in which 2**31 - 1 and one more is negative.
+
+    >>> sides(Problem(seqlen_q=64, seqlen_k=100, window=(2**31 - 1, 8)))
+    (100, 8)
+    """
+    left, right = (None, 0) if problem.causal else problem.window or (None, None)
+    queries, keys = problem.seqlen_q, problem.seqlen_k or 0
+    return (
+        left if left is None else min(max(left, -queries), keys),
+        right if right is None else min(max(right, -keys), queries),
     )
 
 

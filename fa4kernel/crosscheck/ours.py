@@ -9,6 +9,7 @@ from fa4kernel.crosscheck.tensors import Tensors
 from fa4kernel.forward.compile import compile_ptx
 from fa4kernel.forward.config import Config
 from fa4kernel.forward.launch import Arrays, launch
+from fa4kernel.kernels import sides
 from fa4sim.specs import Design, Machine, Problem
 
 #: Barriers of the official kernel's pipelines that nobody uses; ours has none of them.
@@ -41,10 +42,9 @@ def ours(problem: Problem, design: Design, machine: Machine, inputs: Inputs) -> 
         partial_lse=call.partial_lse,
     )  # fmt: skip
     scale = problem.softmax_scale
-    window = (None, 0) if problem.causal else problem.window or (None, None)
     made = launch(
         cfg, arrays, softmax_scale=problem.head_dim**-0.5 if scale is None else scale,
-        window=window, sms=machine.sms,
+        window=sides(problem), sms=machine.sms,
     )  # fmt: skip
     tensors = Tensors(
         call.q, call.k, call.v, call.written(), call.starts_q, call.starts_k, cfg.ratio,

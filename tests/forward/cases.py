@@ -49,6 +49,7 @@ FORWARD = (
     _case("window-both-R", 512, 512, window=(300, 40), rising=True),
     _case("window-left", 512, 640, window=(100, None)),
     _case("window-right", 512, 640, window=(None, 33)),
+    _case("window-right-largest", 512, 640, window=(100, 2**31 - 1)),
     _case("window-of-one-key", 300, 300, window=(0, 0)),
     _case("window-d64-fp16", 512, 640, window=(64, 64), head_dim=64, dtype="fp16"),
     _case("window-d96", 400, 400, window=(128, 128), head_dim=96),
