@@ -74,7 +74,7 @@ def memory_map(
     room = max(label_room(labels) if labels else 0.0, 0.75)
     page = Page(
         width, heights, room, heading,
-        (f"{words}. " if words else "") + "K₅: of K/V block 5; Q₀: of Q stage 0; S₀ 5: of both.",
+        (f"{words}. " if words else "") + "K₅: of K/V block 5; Q₀: of Q tile 0; S₀ 5: of both.",
         legends_of(width, ("SMEM", "TMEM"), [*in_smem, *in_tmem]), above=0.55, between=0.45,
     )  # fmt: skip
     axes = list(page.axes)

@@ -122,7 +122,7 @@ OPS: dict[str, Look] = {
     "LSE": Look(GREEN, "oo"),
     # Of a traced Hopper kernel, whose stamps tell no more.
     "softmax": Look(ORANGE, ".."),
-    "round P, next block": Look(SKY, "||"),
+    "round P, next block": Look(SKY, "xx"),
 }
 ISSUE = Look(GREY)
 

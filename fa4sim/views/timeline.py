@@ -54,7 +54,7 @@ ARROW_SHARE = 0.03
 
 @dataclass(frozen=True)
 class Lane:
-    """One row: a warp of a role, or the tensor pipe's products of a Q stage or consumer."""
+    """One row: a warp of a role, or the tensor pipe's products of a Q tile or consumer."""
 
     label: str
     role: str
@@ -213,7 +213,7 @@ def find_lanes(part: Scope, warps: str) -> list[Lane]:
         if role == "tensor":
             stages = sorted({*mine["stage"].tolist()} - {NONE})
             if len(stages) > 1:
-                whose = "consumer" if "consumer0" in found else "Q stage"
+                whose = "consumer" if "consumer0" in found else "Q tile"
                 lanes += [Lane(f"tensor, {whose} {s}", role, NONE, s) for s in stages]
             else:
                 lanes.append(Lane("tensor", role, NONE))
@@ -277,7 +277,7 @@ def _until(bar: Bar, time: float) -> Bar:
 
 
 def _op_labels(lane: Lane, op: str, block: int, stage: int) -> tuple[str, ...]:
-    """What to write on a span, longest first; the Q stage where a lane serves both."""
+    """What to write on a span, longest first; the Q tile where a lane serves both."""
     by_stage = lane.role in ("mma", "correction") or op in ("load Q", "store O")
     name = op + subscript(stage) if by_stage else op
     if op in ("load Q", "store O"):

@@ -60,6 +60,11 @@ def test_the_description_counts_what_the_trace_holds(trace):
     assert all(name in alt for name in smem_slots(part))
 
 
+def test_numbers_are_explained_in_the_words_of_the_glossary(causal):
+    words = "\n".join(text.get_text() for text in memory_map(causal).texts)
+    assert "Q₀: of Q tile 0" in words and "Q stage" not in words + alt_text(memory_map(causal))
+
+
 def test_columns_in_use_are_the_integral_over_lives(causal):
     part = scope(causal, 0, causal.end)
     lives = causal.life.where(space="tmem")

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from fa4kernel.hopper.traced import BETWEEN, PHASES
+from fa4sim import B200, H200, Problem, simulate
 from fa4sim.pipelines.fa3 import barriers as fa3
 from fa4sim.pipelines.fa4 import barriers as fa4
 from fa4sim.specs import Design, HopperDesign
-from fa4sim.views.style import BLUE, GREEN, ORANGE, PURPLE, WAITS, look_of_wait, wait_group
+from fa4sim.views.style import (
+    BLUE,
+    GREEN,
+    OPS,
+    ORANGE,
+    PURPLE,
+    WAITS,
+    look_of_op,
+    look_of_wait,
+    op_group,
+    wait_group,
+)
 
 DESIGNS = [
     HopperDesign(),
@@ -60,3 +73,28 @@ def test_the_barriers_of_each_consumer_share_an_entry_of_the_legend():
     assert {wait_group(f"Scheduler{i}") for i in range(3)} == {"Scheduler"}
     assert {wait_group(f"Epilogue{i}") for i in range(3)} == {"Epilogue"}
     assert wait_group("Scheduler") == "Scheduler" and wait_group("S_full") == "S_full"
+
+
+#: What the stamps of our Hopper kernel tell; a picture shows it above the simulator's.
+TRACED = {op for _, op, *_ in (*PHASES, BETWEEN) if op != "wait"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "kernel", "changes", "more"),
+    [
+        (B200, Design, {}, set()),
+        (H200, HopperDesign, {}, set()),
+        (H200, HopperDesign, {"o_waited_early": False}, TRACED | {"convert P"}),
+    ],
+    ids=["Blackwell", "Hopper", "Hopper below a traced kernel"],
+)
+def test_no_two_operations_of_a_picture_look_the_same(machine, kernel, changes, more):
+    """But those that only issue or signal, which are one entry of the legend."""
+    problem = Problem(seqlen_q=512, seqlen_k=1024, causal=True)
+    design = kernel.for_problem(problem, machine, **changes)
+    simulated = {*simulate(problem, design, machine, scope="cta").trace.span.unique("op")}
+    assert "convert P" in simulated or "convert P" not in more
+    groups = {op_group(op) for op in more | simulated}
+    assert groups - {"issue, arrive, loop"} <= set(OPS), "each is in the legend by its own name"
+    looks = {group: look_of_op(group) for group in groups if group in OPS}
+    assert len(looks) >= 14 and len({*looks.values()}) == len(looks)

@@ -26,10 +26,10 @@ def test_every_role_has_a_lane(trace):
         assert role in lanes
 
 
-def test_the_tensor_pipe_has_a_lane_per_q_stage(causal):
+def test_the_tensor_pipe_has_a_lane_per_q_tile(causal):
     labels = [lane.label for lane in find_lanes(scope(causal), "first")]
-    assert "tensor, Q stage 0" in labels and "tensor, Q stage 1" in labels
-    assert labels.index("tensor, Q stage 1") + 1 == labels.index("softmax0, warp 0")
+    assert "tensor, Q tile 0" in labels and "tensor, Q tile 1" in labels
+    assert labels.index("tensor, Q tile 1") + 1 == labels.index("softmax0, warp 0")
 
 
 def test_all_warps_have_lanes_if_asked_for(causal):
