@@ -25,7 +25,7 @@ from fa4kernel.bench.timelines import timelines
 from fa4kernel.device import run as run_on_gpu
 from fa4kernel.kernels import ARCHITECTURES
 from fa4sim.cli.errors import BadInput, refusals
-from fa4sim.cli.options import examples, json_option
+from fa4sim.cli.options import examples, json_option, refuse_beside
 from fa4sim.cli.output import check_target, note, print_json, say, write_whole
 
 
@@ -84,6 +84,7 @@ def bench(
     kernels. Clocks are left as they are.
     """
     if write:
+        refuse_beside("--write", instead="measures nothing")
         for path in renew():
             say(f"wrote {path}")
         return

@@ -79,6 +79,9 @@ def command(
     deadlock or a hazard.
     """
     if write:
+        options.refuse_beside(
+            "--write", "as_json", "against", "seed", instead="runs the problems of the page"
+        )
         _write(as_json, against, seed)
         return
     setup = _with_sms(options.Request.of(given, SMALL), sms).build()

@@ -94,6 +94,11 @@ def kvcache(as_json: bool, seed: int, out: str | None, write: bool, **given: Any
     they part inside a page, each has a copy. Without --layers and so on it is a model of 80 layers
     with 8 K/V heads of 128.
     """
+    if write:
+        options.refuse_beside(
+            "--write", "layers", "kv_heads", "head_dim", "head_dim_v", "dtype", "memory", "seed",
+            instead="takes its own workloads and page sizes",
+        )  # fmt: skip
     target = None if out is None else check_target(out, PICTURES)
     with refusals():
         model = CacheModel(

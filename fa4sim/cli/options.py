@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.faults import parse_faults
@@ -125,6 +126,29 @@ def json_option() -> Callable[[Command], Command]:
             help="Print one JSON object and nothing else on standard output.",
         )
     ])  # fmt: skip
+
+
+def refuse_beside(flag: str, *heeded: str, instead: str) -> None:
+    """Raise a usage failure for an option on the command line that ``flag`` would ignore.
+
+    Args:
+        flag: an option of the running command, as "--write".
+        heeded: parameters that do have a meaning beside it.
+        instead: what ``flag`` does, for the message.
+    """
+    context = click.get_current_context()
+    heeded = (*heeded, flag.removeprefix("--"))
+    ignored = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in heeded:
+            negated = parameter.secondary_opts and not context.params[name]
+            ignored.append((parameter.secondary_opts if negated else parameter.opts)[-1])
+    if ignored:
+        raise BadInput(
+            f"{flag} {instead} and ignores {', '.join(ignored)}; leave {flag} or the other out"
+        )
 
 
 def examples(*lines: str) -> str:

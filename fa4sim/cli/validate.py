@@ -47,6 +47,11 @@ def validate(
     error beside those of simple models, what each constant is worth, and what each idea of
     FlashAttention-4 buys. About a minute on two cores.
     """
+    if inference or pages:
+        flag = "--inference" if inference else "--pages"
+        options.refuse_beside(
+            flag, "inference", "pages", "write", "as_json", instead="varies nothing"
+        )
     validation = _load()
     if write:
         with refusals():

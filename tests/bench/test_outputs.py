@@ -87,3 +87,10 @@ def test_without_a_gpu_there_are_no_outputs(monkeypatch, tmp_path):
     done = CliRunner().invoke(main, ["bench", "--points", "outputs", "-o", str(target)])
     assert done.exit_code == 2 and "there is no CUDA driver" in done.output
     assert not target.exists()
+
+
+def test_the_page_is_renewed_from_what_was_measured_or_not_at_all(monkeypatch):
+    monkeypatch.setattr("fa4kernel.cli.bench.renew", None)  # would be called
+    done = CliRunner().invoke(main, ["bench", "--write", "--seconds", "60", "-o", "x.json"])
+    assert done.exit_code == 2
+    assert "--write measures nothing and ignores --seconds, --out;" in done.stderr

@@ -45,11 +45,42 @@ def test_the_picture_is_written(fa4sim, tmp_path):
         (("--lengths", "0"), "none of the 10 requests has a token"),
         (("-o", ""), "must end in"),
         (("-o", "pages.jpg"), "must end in"),
+        (("--write",), "--write takes its own workloads and page sizes and ignores --requests;"),
     ],
 )
 def test_bad_input_is_refused_with_code_2(fa4sim, options, words):
     outcome = fa4sim("kvcache", "--requests", 10, *options)
     assert outcome.code == 2 and words in outcome.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(("--lengths", "10"), ("--prefix", 5), ("--sharers", 2), ("--branches", 2)),
+        *(("--branch-tokens", "3"), ("--page-size", 16), ("--requests", 2000), ("--json",)),
+        ("--out", "pages.png"),
+    ],
+)
+def test_what_writing_the_section_would_ignore_is_refused(fa4sim, monkeypatch, option):
+    monkeypatch.setattr("fa4sim.cli.kvcache_page.write", None)  # would be called
+    outcome = fa4sim("kvcache", "--write", *option)
+    assert outcome.code == 2 and f"ignores {option[0]};" in outcome.err
+
+
+def test_the_section_is_written_for_the_model_that_is_asked_for(fa4sim, monkeypatch):
+    pytest.importorskip("matplotlib")
+    asked = []
+    monkeypatch.setattr(
+        "fa4sim.cli.kvcache_page.write",
+        lambda model, memory, seed, views: asked.append((model, memory, seed)) or "page.md",
+    )
+    outcome = fa4sim(
+        "kvcache", "--write", "--layers", 2, "--kv-heads", 1, "--head-dim", 64, "--head-dim-v", 32,
+        "--dtype", "e4m3", "--memory", 1, "--seed", 5,
+    )  # fmt: skip
+    assert outcome.code == 0 and "wrote page.md" in outcome.out
+    ((model, memory, seed),) = asked
+    assert (model.layers, model.head_dim_v, model.dtype, memory, seed) == (2, 32, "e4m3", 2**30, 5)
 
 
 def test_the_section_of_the_docs_is_written_between_its_markers(tmp_path):

@@ -95,3 +95,11 @@ def test_the_page_on_inference_is_another(fa4sim, validation):
     assert validation.written == [("inference", validation.answer)] and validation.calls == []
     facts = fa4sim("validate", "--inference", "--json").json
     assert facts["rows"] and "file" not in facts
+
+
+@pytest.mark.parametrize("flag", ["--inference", "--pages"])
+@pytest.mark.parametrize("option", ["--sensitivity", "--no-sensitivity"])
+def test_the_page_on_inference_varies_no_constants(fa4sim, validation, flag, option):
+    outcome = fa4sim("validate", flag, option)
+    assert outcome.code == 2 and f"{flag} varies nothing and ignores" in outcome.err
+    assert "sensitivity" in outcome.err and validation.calls == []

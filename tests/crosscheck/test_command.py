@@ -180,3 +180,13 @@ def test_the_pages_problems_are_what_the_issue_asks_for() -> None:
     assert all(case.design.q_load == "cp_async" for case in left_out)
     assert some(lambda c: c.design.cta_group == 2) and some(lambda c: c.design.uneven_kv_ring)
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_the_page_has_its_own_problems_and_refuses_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(module, "_write", lambda *given: asked.append(given))
+    outcome = run("--write", "--causal", "--no-costs")
+    assert outcome.exit_code == 2 and "ignores --causal, --no-costs;" in outcome.stderr
+    assert not asked
+    assert run("--write", "--against", "ours", "--seed", "3", "--json").exit_code == 0
+    assert asked == [(True, "ours", 3)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,12 @@ Key = tuple[str, str, int, str]
 Known = Mapping[Key, tuple[Outcome, float]]
 
 
+_KEY = ("kind", "change", "line", "original")
+
+
 def key(mutant: Mutant) -> Key:
     """What tells a mutant from all others of its kernel."""
-    return mutant.kind, mutant.change, mutant.line, mutant.original
+    return attrgetter(*_KEY)(mutant)
 
 
 def digest(ptx: str) -> str:
@@ -53,8 +57,7 @@ def known(file: Path, problem: Problem, options: Options) -> Known:
         for mutant in campaign["mutants"]:
             outcome = _outcome(mutant)
             if _would_again(outcome, before["schedules"], list(options.schedules)):
-                where = mutant["kind"], mutant["change"], mutant["line"], mutant["original"]
-                found[where] = outcome, mutant["seconds"]
+                found[itemgetter(*_KEY)(mutant)] = outcome, mutant["seconds"]
     return found
 
 
