@@ -56,6 +56,8 @@ class Waiting:
         came: who arrived in the phase under way.
         missing: who has code that arrives here and did not, and what keeps each.
         counted: where the source (or PTX) sets the count of an mbarrier, or "".
+        untold: where the kernel arrives at mbarriers that its text does not tell, or "".
+        ended: who has ended in the CTA of an mbarrier, in words, or "".
         words: all of it in a sentence, where ``kind`` is "other".
     """
 
@@ -79,6 +81,8 @@ class Waiting:
     came: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     counted: str = ""
+    untold: str = ""
+    ended: str = ""
     words: str = ""
 
     @property
@@ -114,21 +118,37 @@ class Waiting:
             found.append("  nobody ever arrived there")
         if self.landed is not None:
             found.append(f"  last bytes: {self.landed}")
-        for each in self.missing:
+        for each in (*self._bytes(), *self.missing):
             found.append(f"  missing: {each}")
-        if not self.missing and self.kind == "mbarrier":
+        if not self.missing and self.kind == "mbarrier" and self.arrived != self.expected:
             found.append(f"  missing: {self._nobody()}")
         return found
 
+    def _bytes(self) -> list[str]:
+        """What it means that all have arrived, and the bytes do not match."""
+        if self.kind != "mbarrier" or self.arrived != self.expected or not self.bytes:
+            return []
+        if self.bytes < 0:
+            return [f"{-self.bytes:,} bytes in expect_tx: copies brought more than it announced"]
+        return [f"{self.bytes:,} bytes: does expect_tx announce too many, or was a copy left out?"]
+
     def _nobody(self) -> str:
-        """What it means that nobody is left who could come."""
-        if not self.arrived or self.arrived == self.expected:
-            return "no instruction of this kernel is known to arrive there"
-        where = f" ({self.counted})" if self.counted else ""
-        return (
-            f"nobody: all that are known to arrive there have, {self.arrived} in all; is the count "
-            f"of {self.expected} in mbarrier.init{where} too high?"
-        )
+        """What it means that nobody is known who could still come."""
+        words = "no instruction of this kernel is known to arrive there"
+        if self.untold:
+            words = (
+                f"not known: at {self.untold} the kernel arrives at a barrier that the text does "
+                "not tell"
+            )
+        elif self.arrived:
+            words = f"nobody: all that are known to arrive there have, {self.arrived} in all"
+        asked = []
+        if self.arrived:
+            where = f" ({self.counted})" if self.counted else ""
+            asked = [f"is the count of {self.expected} in mbarrier.init{where} too high"]
+        if self.ended:
+            asked.append(f"should {self.ended}, which ended, have come")
+        return f"{words}; {', or '.join(asked)}?" if asked else words
 
     def _what(self) -> str:
         where = "" if self.owner in (self.cta, -1) else f" of CTA {self.owner}"

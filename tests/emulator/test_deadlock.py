@@ -4,9 +4,10 @@ import pickle
 
 import pytest
 
-from fa4kernel.emulator import DeadlockError, emulate
+from fa4kernel.emulator import DeadlockError, Launch, emulate
 from fa4kernel.emulator.machine.diagnosis import shortest_cycle
 from tests.emulator.kernels import COPY, PRODUCER_ARRIVES, copy_launch, ring, ring_launch
+from tests.emulator.machine.kernels import kernel
 
 
 def deadlock(text, launch, **options):
@@ -89,9 +90,55 @@ def test_bytes_that_did_not_come_are_told():
         COPY.replace("[landed], 256;\n    ld", "[landed], 512;\n    ld"), launch
     ).waits
     assert (wait.arrived, wait.expected, wait.bytes) == (1, 1, 256)
-    assert "256 announced bytes have not landed" in "\n".join(wait.lines())
+    words = "\n".join(wait.lines())
+    assert "256 announced bytes have not landed" in words
+    assert "missing: 256 bytes: does expect_tx announce too many, or was a copy left out?" in words
+    assert "no instruction of this kernel" not in words
     assert wait.landed is not None
     assert wait.missing == ("warp 0 (PTX line 21), which waits for mbarrier@0x500",)
+
+
+def test_bytes_that_nobody_announced_are_told():
+    launch, *_ = copy_launch()
+    (wait,) = deadlock(
+        COPY.replace("[landed], 256;\n    ld", "[landed], 240;\n    ld"), launch
+    ).waits
+    assert wait.bytes == -16
+    words = "\n".join(wait.lines())
+    assert "missing: 16 bytes in expect_tx: copies brought more than it announced" in words
+
+
+#: A register that means one thing after another: the text does not tell which barrier it names.
+REUSED = """setp.eq.u32 %p9, t, 0;
+@%p9 mbarrier.init.shared.b64 [base], {count};
+bar.sync 0;
+{leave}
+mov.u32 %a1, 0;
+shl.b32 %a1, %a1, 3;
+add.u32 %a1, %a1, base;
+mbarrier.arrive.shared.b64 _, [%a1];
+W: mbarrier.try_wait.parity.shared.b64 %p8, [%a1], 0;
+@!%p8 bra W;
+"""
+
+
+@pytest.mark.parametrize(
+    "count, leave, asked",
+    [
+        (96, "", "is the count of 96 in mbarrier.init ({counted}) too high?"),
+        (64, "setp.ge.u32 %p1, t, 32; @%p1 bra DONE;", "or should warp 1, which ended, have come?"),
+        (64, "setp.eq.u32 %p1, t, 9; @%p1 bra DONE;", "or should threads of warp 0, which ended"),
+    ],
+)
+def test_barriers_that_the_text_does_not_tell_and_warps_that_ended(count, leave, asked):
+    body = REUSED.format(count=count, leave=leave) + "DONE:\n"
+    error = deadlock(kernel(body, 0), Launch((1, 1, 1), (64, 1, 1)))
+    words, line = str(error), error.waits[0].last.line
+    assert (
+        f"not known: at PTX line {line} the kernel arrives at a barrier that the text does" in words
+    )
+    assert asked.format(counted=error.waits[0].counted) in words and error.waits[0].counted
+    assert "no instruction of this kernel" not in words and "nobody: all" not in words
 
 
 def test_warps_that_miss_a_named_barrier_are_told(tmp_path):

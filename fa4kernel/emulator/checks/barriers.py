@@ -52,7 +52,9 @@ class BarrierChecks(BarrierRows):
         phase = barriers.phase[at]
         self.state.acting = event, 0
         self.check_init(rows, slots, part, event, False)
-        self.early(rows, self.clocks.known[part, slots, self.phase[rows]], phase, event)
+        number = found.lanes * (count if np.ndim(count) == 0 else count[found.lane])
+        landing = phase + self._split(at, rows, number, event)
+        self.early(rows, self.clocks.known[part, slots, self.phase[rows]], landing, event)
         if np.ndim(count) == 0 and count == 0:
             return
         given = self.clocks.release(found.warps.slots, found.warps.part)
@@ -62,21 +64,29 @@ class BarrierChecks(BarrierRows):
             given = given[found.row]
         self.given.join(2 * rows + (phase & 1), given)
         self._remote(at, rows, slots, part, event)
-        number = found.lanes * (count if np.ndim(count) == 0 else count[found.lane])
-        self._split(at, rows, number, event)
         self._sole(at, rows, found, count, phase)
 
-    def _split(self, at: Index, rows: Index, number: Index, event: Event) -> None:
-        """What the lanes of a warp bring together belongs to one phase."""
+    def _split(self, at: Index, rows: Index, number: Index, event: Event) -> Any:
+        """How many phases end before each entry lands, by those that come with it but before it.
+
+        Warps that arrive in one step arrive one after the other all the same. What the lanes of one
+        warp bring together belongs to one phase; a warp of which it does not is told of.
+        """
         barriers = self.machine.barriers
-        if number.sum() <= barriers.pending[at].min():
-            return
-        left: dict[int, int] = {}
+        if np.sum(number) <= barriers.pending[at].min():
+            return 0
+        ahead = np.zeros(len(at), np.int32)
+        left: dict[int, tuple[int, int]] = {}
         for i, (barrier, brought) in enumerate(zip(at.tolist(), number.tolist(), strict=True)):
-            now = left.get(barrier, int(barriers.pending[barrier]))
-            if brought > now > 0:  # where nothing is pending it is an underflow, a fault
+            expected = max(1, int(barriers.expected[barrier]))
+            now, ahead[i] = left.get(barrier, (int(barriers.pending[barrier]), 0))
+            if now == 0:  # an underflow, a fault
+                continue
+            if brought > now:
                 self._tell("split-arrival", rows[i], (None, 0), event, i)
-            left[barrier] = (now - brought - 1) % max(1, int(barriers.expected[barrier])) + 1
+            over = (brought - now) // expected + 1 if brought >= now else 0
+            left[barrier] = (now - brought - 1) % expected + 1, int(ahead[i]) + over
+        return ahead
 
     def _remote(self, at: Index, rows: Index, slots: Index, part: Any, event: Event) -> None:
         """Arrivals on another CTA's barriers: that CTA must live until they are there."""

@@ -42,7 +42,9 @@ KINDS: dict[str, tuple[str, str]] = {
         "protocol", "memory of a live mbarrier is initialised again, or accessed as data",
     ),
     "early-phase": (
-        "protocol", "an arrival or a copy may land in an earlier phase than it is meant for",
+        "protocol",
+        "an arrival or a copy may land in an earlier phase than it is meant for: a wait before it "
+        "is missing, or the barrier counts too few",
     ),
     "split-arrival": (
         "protocol", "the lanes of a warp arrive in two phases of a barrier: it counts too few",

@@ -212,7 +212,8 @@ class MBarriers:
             landed = "landed that nobody announced" if owed < 0 else "announced have not landed"
             why += (
                 f". It is not over, as {abs(owed):,} bytes {landed}; an arrival for the next phase "
-                "must wait for the end of this one: is a wait missing before it?"
+                "must wait for the end of this one: is a wait missing before it, or does one wait "
+                "for the wrong parity?"
             )
         raise EmulationError(
             f"too many arrivals on the mbarrier at shared offset {offset:#x} of CTA {cta}:"

@@ -12,6 +12,7 @@ import numpy as np
 from fa4kernel.emulator.inspection.barriers import Barrier
 from fa4kernel.emulator.inspection.roles import Role, warps_words
 from fa4kernel.emulator.inspection.sites import Site
+from fa4kernel.emulator.machine.absent import ended, untold
 from fa4kernel.emulator.machine.arrivals import Arrival
 from fa4kernel.emulator.machine.cluster import ClusterPassed
 from fa4kernel.emulator.machine.convoy import Convoy
@@ -88,6 +89,7 @@ class Waits:
         index, wanted = int(condition.index[at]), int(condition.parity[at])
         cta, offset = barriers.place(index)
         completed, expected = int(barriers.phase[index]), int(barriers.expected[index])
+        came = barriers.arrivals.came(index)
         return replace(
             base, kind="mbarrier", on=self.names.mbarrier(offset),
             owner=self.machine.cta_number(cta), place=offset,
@@ -95,7 +97,8 @@ class Waits:
             arrived=expected - int(barriers.pending[index]), expected=expected,
             bytes=int(barriers.bytes[index]), last=self._came(barriers.arrivals.last(index)),
             landed=self._came(barriers.arrivals.last(index, landed=True)),
-            came=self._roles(barriers.arrivals.came(index)), counted=self._counted(offset),
+            came=self._roles(came), counted=self._counted(offset), untold=untold(self.names),
+            ended=ended(self.machine, cta, came),
         )  # fmt: skip
 
     def _counted(self, offset: int) -> str:

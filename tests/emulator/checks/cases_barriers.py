@@ -106,6 +106,15 @@ BARRIERS = {
         + wait("b", 1),
         wait("a", 0),
     ),
+    "warps that arrive in one step are as many as the count": Twin(
+        "early-phase",
+        init(2)
+        + "and.b32 %a1, t, 31; setp.eq.u32 %p1, %a1, 0;"
+        + "@%p1 mbarrier.arrive.shared.b64 _, [base];"
+        + wait("a", 0),
+        "[base], 2;",
+        "[base], 1;",
+    ),
     "the lanes of a warp arrive in one phase": Twin(
         "split-arrival",
         init(64) + "mbarrier.arrive.shared.b64 _, [base];",

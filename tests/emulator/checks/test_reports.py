@@ -74,6 +74,6 @@ def test_one_arrival_too_many_is_an_underflow_and_not_split() -> None:
     with pytest.raises(EmulationError, match=r"arrivals .*: 1 more, where 0 of 1 are") as error:
         run(init(1) + tx + tx, checks="default")
     assert "16 bytes announced have not landed" in str(error.value)
-    assert "is a wait missing before it?" in str(error.value)
+    assert "is a wait missing before it, or does one wait for the wrong parity?" in str(error.value)
     assert error.value.kind == "arrival-underflow"
     assert not error.value.hazards
