@@ -9,13 +9,14 @@ from fa4sim.cli import options
 from fa4sim.cli.errors import BadInput, refusals
 from fa4sim.cli.fields import settings_of
 from fa4sim.cli.literals import assignments, literal
-from fa4sim.cli.output import write_whole
+from fa4sim.cli.output import note, write_whole
 from fa4sim.cli.trace_files import (
     holds_everything,
     load_views,
     read_trace,
     write_trace,
 )
+from fa4sim.specs.idle import idle_settings, idle_words
 from fa4sim.trace import Trace
 
 
@@ -38,6 +39,9 @@ def second_run(
         raise BadInput(f"--beside {wrong!r}: give NAME=VALUE, as for --set, or a trace (.npz)")
     values = {name: literal(name, text) for name, text in assignments(beside).items()}
     setup = request.with_settings(settings_of(values)).build()
+    idle = idle_settings(values, [setup])
+    if idle:
+        note(idle_words(idle))
     with refusals():
         return ", ".join(beside), run(setup)
 

@@ -25,6 +25,7 @@ from fa4sim.numerics import attention_blockwise, attention_float64, gather_pages
 from fa4sim.numerics.paged import PageTable
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs import FP8, AnyDesign, Design, Problem
+from fa4sim.specs.idle import idle_settings, idle_words
 
 #: Largest ‖O − O₆₄‖ / ‖O₆₄‖ that passes. P and O are rounded to the dtype, with a relative error
 #: of at most 2⁻⁸ each in bf16, 1.6e-3 in the mean square: together 2.3e-3 on random inputs. fp16
@@ -165,17 +166,22 @@ def check(as_json: bool, seed: int, **given: Any) -> None:
     (e4m3) or 0.08 (e5m2) in ‖O − O₆₄‖ / ‖O₆₄‖, and there must be no hazard. FP8 gets factors of
     Q, K and V as well. Otherwise the exit code is 1, or 3 for a hazard or a deadlock.
     """
-    setup = options.Request.of(given, options.SMALL).build()
+    request = options.Request.of(given, options.SMALL)
+    setup = request.build()
     seconds = check_size(setup.problem)
     if seconds > 5 and shows_progress():
         note(f"computing every score twice; about {seconds:.0f} s")
     started = time.perf_counter()
     verdict = compare_with_references(setup, seed)
     wall_s = time.perf_counter() - started
-    facts = {**verdict.facts(), "wall_s": wall_s, "seed": seed, **setup_facts(setup)}
+    idle = idle_settings(request.set_names, [setup], values=True)
+    facts = {
+        **verdict.facts(), "wall_s": wall_s, "seed": seed, **setup_facts(setup), "idle": idle,
+    }  # fmt: skip
     if not as_json:
         say(f"{setup.machine.name}: {problem_words(setup.problem)}")
-        say(f"design: {design_words(setup.design)}\n")
+        say(f"design: {design_words(setup.design)}")
+        say(f"{idle_words(idle)}\n" if idle else "")
         say(verdict.words())
         say(f"\n{'ok' if verdict.ok else 'FAILED'} in {wall_s:.1f} s")
     if verdict.run.hazards:

@@ -20,6 +20,7 @@ from fa4sim.cli.run import run_facts
 from fa4sim.report import Report
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs.fields import MACHINE, Settings
+from fa4sim.specs.idle import idle_settings, idle_words
 from fa4sim.specs.setup import Setup
 
 #: Waits that take less of a role's life than this on both sides are left out.
@@ -78,10 +79,11 @@ def compare(
     (ring stages, registers, the exponential's split) follows here too, and is listed.
     """
     request = options.Request.of(given)
-    sides = [
-        request.with_settings(settings_in(texts), machine).build()
+    requests = [
+        request.with_settings(settings_in(texts), machine)
         for texts, machine in ((set_a, machine_a), (set_b, machine_b))
     ]
+    sides = [one.build() for one in requests]
     changed = changes(*sides)
     if not changed:
         raise BadInput(
@@ -95,15 +97,17 @@ def compare(
                 simulate(side.problem, side.design, side.machine, seed=seed, on_hazard="record")
             )
     rows = list(differences(runs[0].report, runs[1].report))
+    idle = idle_settings(dict.fromkeys(name for one in requests for name in one.set_names), sides)
     facts = {
         "changed": {name: {"a": a, "b": b} for name, (a, b) in changed.items()},
+        "idle": idle,
         "speedup": speedup(runs),
         "differences": [row.facts() for row in rows],
         "a": run_facts(runs[0], sides[0]),
         "b": run_facts(runs[1], sides[1]),
     }
     if not as_json:
-        say(comparison_words(runs, sides, changed, rows))
+        say(comparison_words(runs, sides, changed, rows, idle))
     hazards = (*runs[0].hazards, *runs[1].hazards)
     if hazards:
         raise hazardous(hazards, facts)
@@ -156,7 +160,7 @@ def speedup(runs: Sequence[Run]) -> float | None:
 
 def comparison_words(
     runs: Sequence[Run], sides: Sequence[Setup], changed: Mapping[str, tuple[Any, Any]],
-    rows: Sequence[Difference],
+    rows: Sequence[Difference], idle: Mapping[str, str],
 ) -> str:  # fmt: skip
     """The comparison over several lines."""
     lines = []
@@ -166,7 +170,8 @@ def comparison_words(
             f"   {design_words(side.design)}",
         ]
     listed = [f"{name} {a!r} → {b!r}" for name, (a, b) in changed.items()]
-    lines += ["", f"changed from A to B: {', '.join(listed)}", ""]
+    lines += ["", f"changed from A to B: {', '.join(listed)}"]
+    lines += [idle_words(idle), ""] if idle else [""]
     waits = [row for row in rows if row.quantity.startswith("waits.")]
     waits.sort(key=lambda row: -abs(row.b - row.a))
     rows = [row for row in rows if row not in waits] + waits[:MOST_WAITS_SHOWN]

@@ -196,6 +196,11 @@ class Request:
             self.fixed, extra.over(self.settings), self.defaults, self.faults,
         )  # fmt: skip
 
+    @property
+    def set_names(self) -> tuple[str, ...]:
+        """Fields of the design and of the problem that ``--set`` names."""
+        return (*self.settings.design, *self.settings.problem)
+
     def build(self) -> Setup:
         """Put problem, design and machine together.
 

@@ -17,6 +17,7 @@ from fa4sim.cli.describe import (
 from fa4sim.cli.errors import hazard_facts, hazardous, refusals
 from fa4sim.cli.output import note, print_json, say, shows_progress
 from fa4sim.simulate import Run, simulate
+from fa4sim.specs.idle import idle_settings, idle_words
 
 
 @click.command(
@@ -49,17 +50,20 @@ def run(as_json: bool, seed: int, exact: bool, **given: Any) -> None:
     A hazard on the way (two things that must not happen together) ends with exit code 3 after the
     report, a deadlock with exit code 3 and who waits for what.
     """
-    setup = options.Request.of(given).build()
+    request = options.Request.of(given)
+    setup = request.build()
     if exact and shows_progress():
         note("simulating every CTA; this can take minutes (Ctrl-C stops it)")
     with refusals():
         result = simulate(
             setup.problem, setup.design, setup.machine, seed=seed, exact=exact, on_hazard="record"
         )
-    facts = run_facts(result, setup)
+    idle = idle_settings(request.set_names, [setup])
+    facts = {**run_facts(result, setup), "idle": idle}
     if not as_json:
         say(f"{setup.machine.name}: {problem_words(setup.problem)}")
-        say(f"design: {design_words(setup.design)}\n")
+        say(f"design: {design_words(setup.design)}")
+        say(f"{idle_words(idle)}\n" if idle else "")
         say(report_words(result.report, setup.machine, setup.problem))
     if result.hazards:
         raise hazardous(result.hazards, facts)

@@ -15,6 +15,7 @@ from fa4sim.cli.fields import refuse_faults
 from fa4sim.cli.literals import assignments, several
 from fa4sim.cli.options import Request
 from fa4sim.cli.output import Steps, check_target, note, print_json, say, table
+from fa4sim.specs.idle import idle_words
 from fa4sim.specs.setup import Setup
 from fa4sim.sweeps import Grid, Row, best_of
 from fa4sim.sweeps import sweep as run_sweep
@@ -103,6 +104,8 @@ def sweep(
     if not as_json:
         setups = [point.setup for point in grid.points() if point.setup is not None]
         say(words(rows, setups, best_of(rows)))
+        if facts["idle"]:
+            say(f"\n{idle_words(facts['idle'])}")
         if target is not None:
             say(f"wrote {target}")
     broken = [row for row in rows if row.status in ("deadlock", "hazard")]

@@ -31,6 +31,7 @@ from fa4sim.cli.whole import check_slices, check_whole, first_sms, stored_trace,
 from fa4sim.engine.errors import Deadlock
 from fa4sim.simulate import Run, simulate
 from fa4sim.specs.checks import quoted
+from fa4sim.specs.idle import idle_settings, idle_words
 from fa4sim.trace import Trace
 
 #: Later than any work tile ends.
@@ -160,14 +161,17 @@ def timeline(
         start, end = around(run.hazards[0].cycle, trace.end, start, end)
     shown = _write(trace, other, target, start, end, show, title)
     part = {"tile": tile or 0} if sms is None else {"sms": sms}
+    idle = idle_settings(request.set_names, [setup])
     facts = {
         "file": str(target), "shows": shown, **part, "cycles": run.report.cycles,
-        "hazards": hazard_facts(run.hazards), **setup_facts(setup),
+        "hazards": hazard_facts(run.hazards), **setup_facts(setup), "idle": idle,
     }  # fmt: skip
     if not as_json:
         words = f"work tile {tile or 0}" if sms is None else f"{sms} of {setup.machine.sms} SMs"
         say(f"{setup.machine.name}: {problem_words(setup.problem)}; {words}, "
             f"{run.report.cycles:,} cycles")  # fmt: skip
+        if idle:
+            say(idle_words(idle))
         _tell(target, shown)
     if run.hazards:
         raise hazardous(run.hazards, facts)

@@ -11,6 +11,7 @@ from fa4sim.engine.errors import Deadlock
 from fa4sim.pipelines.call import Kernel
 from fa4sim.report import Report
 from fa4sim.simulate import simulate
+from fa4sim.specs.idle import idle_settings
 from fa4sim.specs.setup import Setup
 from fa4sim.sweeps.grid import Grid, Point
 
@@ -91,10 +92,12 @@ def best_of(rows: Sequence[Row]) -> Row | None:
 
 
 def sweep_facts(grid: Grid, rows: Sequence[Row]) -> dict[str, Any]:
-    """A whole sweep as plain data: ``swept``, ``rows`` and ``best``."""
+    """A whole sweep as plain data: ``swept``, ``rows``, ``best``, and ``idle`` settings."""
     best = best_of(rows)
+    setups = [point.setup for point in grid.points() if point.setup is not None]
     return {
         "swept": {name: list(values) for name, values in grid.axes.items()},
         "rows": [row.facts() for row in rows],
         "best": None if best is None else best.facts(),
+        "idle": idle_settings(grid.axes, setups),
     }

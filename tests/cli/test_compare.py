@@ -63,3 +63,23 @@ def test_two_problems_are_compared_by_throughput(fa4sim):
 def test_a_comparison_that_cannot_be_made_is_refused(fa4sim, options, said):
     outcome = fa4sim("compare", *ONE, *options)
     assert outcome.code == 2 and said in outcome.err
+
+
+def test_a_setting_that_changes_nothing_is_said_to(fa4sim):
+    options = ("--batch", 1, "--heads", 1, "--seqlen-q", 128, "--set-b", "page_pointers=naive")
+    outcome = fa4sim("compare", *options)
+    assert outcome.code == 0
+    assert "page_pointers has no effect here: K and V come by TMA" in outcome.out
+    facts = fa4sim("compare", *options, "--json").json
+    assert list(facts["idle"]) == ["page_pointers"] and facts["speedup"] == 1
+    paged = fa4sim("compare", *options, "--page-size", 16, "--json").json
+    assert paged["idle"] == {} and paged["speedup"] < 1
+
+
+def test_one_side_that_uses_a_setting_is_enough(fa4sim):
+    options = ("--batch", 1, "--heads", 1, "--seqlen-q", 128, "--set-a", "exp2_period=0")
+    both = fa4sim("compare", *options, "--set-b", "exp2_emulated=6", "--json").json
+    assert both["idle"] == {} and both["speedup"] != 1
+    off = fa4sim("compare", *options, "--set-b", "exp2_period=0", "--set", "exp2_emulated=6",
+                 "--set-b", "kv_stages=2", "--json").json  # fmt: skip
+    assert list(off["idle"]) == ["exp2_emulated"]
