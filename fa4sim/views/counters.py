@@ -25,10 +25,19 @@ class Counter:
 
     @property
     def unit(self) -> str:
-        """What it counts: bytes, percent, slots, columns."""
+        """What it counts: bytes, percent, slots, columns; "" if its name does not tell.
+
+        >>> [
+        ...     Counter(0, 0, name, np.array([0]), np.array([1])).unit
+        ...     for name in ("ring_slots_held", "depth")
+        ... ]
+        ['slots', '']
+        """
         if "bytes" in self.name:
             return "bytes"
-        return "percent" if self.name.endswith("percent") else self.name.split("_")[1]
+        if self.name.endswith("percent"):
+            return "percent"
+        return self.name.partition("_")[2].partition("_")[0]
 
 
 def counters(trace: Trace) -> Iterator[Counter]:

@@ -9,9 +9,11 @@ import os
 import re
 import zlib
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from fa4sim.views.files import write_whole
 
@@ -34,6 +36,13 @@ class Picture(Figure):
         """Set the title and the alt text."""
         self.fa4sim_title = title
         self.fa4sim_alt = " ".join(alt.split())
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it; names of a trace are shown as they are, a dollar sign begins no formula."""
+        with rc_context({"text.parse_math": False}):
+            for text in self.findobj(Text):
+                text.set_parse_math(False)
+            super().draw(renderer)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture to ``path``; see :func:`save`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -21,6 +21,7 @@ from fa4sim.views.style import FAINT, INK, LARGE, NORMAL, SMALL, Look, text_widt
 
 LINE = 0.18  # inches from one line of small text to the next
 RIGHT = 0.2  # inches right of the axes
+WIDEST_NAME = 2.5  # inches of a lane's or a legend entry's name
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Legend:
 
     def __init__(self, heading: str, entries: Sequence[Entry], columns: int) -> None:
         self.heading = heading
-        self.entries = list(entries)
+        self.entries = [replace(each, label=shortened(each.label)) for each in entries]
         self.cell = max((text_width(e.label) for e in self.entries), default=1.0) + 0.5
         self.columns = max(1, min(columns, len(self.entries)))
         self.rows = -(-len(self.entries) // self.columns)
@@ -130,6 +131,20 @@ class Page:
         for legend in legends:
             legend.draw(self.figure, x, y)
             x += legend.width + gap
+
+
+def shortened(text: str, size: float = SMALL, width: float = WIDEST_NAME) -> str:
+    """A name of a trace in at most so many inches: its beginning and its end.
+
+    >>> shortened("pipeline_kv.full"), len(shortened("x" * 500)) < 60
+    ('pipeline_kv.full', True)
+    """
+    if text_width(text, size) <= width:
+        return text
+    keep = len(text) // 2
+    while keep > 1 and text_width(f"{text[:keep]}…{text[-keep:]}", size) > width:
+        keep = max(1, min(keep - 1, int(keep * width / text_width(text[:keep], size) / 2)))
+    return f"{text[:keep]}…{text[-keep:]}"
 
 
 def wrap(text: str, width: float, size: float = SMALL) -> list[str]:
@@ -281,10 +296,11 @@ def plain(axes: Axes) -> None:
 def lane_labels(axes: Axes, labels: Sequence[str]) -> None:
     """Name the lanes 0, 1, … from top to bottom."""
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_yticks(range(len(labels)), labels, size=SMALL, color=INK)
+    shown = [shortened(label) for label in labels]
+    axes.set_yticks(range(len(labels)), shown, size=SMALL, color=INK)
     axes.tick_params(axis="y", length=0)
 
 
 def label_room(labels: Sequence[str], size: float = SMALL) -> float:
     """Inches that lane labels need left of the axes."""
-    return max(text_width(label, size) for label in labels) + 0.2
+    return max(text_width(shortened(label, size), size) for label in labels) + 0.2

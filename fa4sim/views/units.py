@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fa4sim.trace import NONE, Table, Trace
 from fa4sim.views.figure import Picture
-from fa4sim.views.layout import Page, label_room, time_axis
+from fa4sim.views.layout import Page, label_room, shortened, time_axis
 from fa4sim.views.scope import Scope, run_words, scope, three_digits
 from fa4sim.views.style import (
     BLUE,
@@ -104,7 +104,7 @@ def unit_utilisation(
         axes.set_ylim(0, 1)
         axes.set_yticks([0, 1], ["0", "100 %"], size=SMALL, color="#555555")
         axes.tick_params(axis="y", length=0)
-        axes.text(-0.055, 0.5, unit, size=NORMAL, color=INK, ha="right", va="center",
+        axes.text(-0.055, 0.5, shortened(unit), size=NORMAL, color=INK, ha="right", va="center",
                   transform=axes.transAxes)  # fmt: skip
         axes.text(1.01, 0.5, f"{means[unit]:.0%}", size=NORMAL, color=INK, weight="bold",
                   va="center", transform=axes.transAxes)  # fmt: skip
