@@ -17,7 +17,11 @@ export FA4SIM_SEED
 OPT_IN := not device and not official
 FAST   := not slow and not notebook and not browser and $(OPT_IN)
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
-PIP    := $(PY) -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+
+# pip tells why it failed only if it may speak: `make QUIET= setup`.
+QUIET     ?= --quiet --quiet
+PIP_FLAGS := $(QUIET) --disable-pip-version-check --constraint constraints.txt
+PIP_ADVICE = { echo 'pip could not install it. To see all that pip says: make QUIET= $(MAKECMDGOALS)' >&2; exit 1; }
 
 # An interpreter that no longer runs (moved folder, upgraded Python) makes all stages stale.
 VENV_OK := $(shell $(PY) -c 'print("yes")' 2>/dev/null)
@@ -125,22 +129,22 @@ new-venv:
 
 $(VENV)/light: $(NEEDS)
 	@echo 'Installing the core and drawing ...'
-	@$(PIP) --editable '.[viz]'
+	@$(PY) -m pip install $(PIP_FLAGS) --editable '.[viz]' || $(PIP_ADVICE)
 	@touch $@
 
 $(VENV)/full: $(NEEDS)
-	@echo 'Installing everything the tests need (2 GB; a few silent minutes the first time) ...'
-	@$(PIP) --editable '.[dev]'
+	@echo 'Installing everything the tests need (2 GB, or several more with CUDA for PyTorch; some silent minutes) ...'
+	@$(PY) -m pip install $(PIP_FLAGS) --editable '.[dev]' || $(PIP_ADVICE)
 	@touch $@
 
 # The official package has an environment of its own, so that what it brings changes nothing here.
 $(VENV)-official/full: pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory VENV=$(VENV)-official new-venv
 	@echo 'Installing the official FlashAttention-4 package ...'
-	@$(VENV)-official/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt '.[official]'
+	@$(VENV)-official/bin/python -m pip install $(PIP_FLAGS) '.[official]' || $(PIP_ADVICE)
 	@touch $@
 
 $(VENV)/lab: $(VENV)/full
 	@echo 'Installing JupyterLab ...'
-	@$(PIP) --editable '.[notebooks]'
+	@$(PY) -m pip install $(PIP_FLAGS) --editable '.[notebooks]' || $(PIP_ADVICE)
 	@touch $@

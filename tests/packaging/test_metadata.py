@@ -1,8 +1,10 @@
 """What `pyproject.toml` and the files beside it promise."""
 
+import os
 import re
 import subprocess
 import sys
+from importlib.metadata import distributions
 
 import pytest
 import yaml
@@ -78,18 +80,40 @@ def test_the_kernel_is_tied_to_one_release_of_the_dsl():
     assert str(dsl.specifier) == "==4.8.1"
 
 
-def test_the_constraints_pin_each_direct_dependency_to_one_version_the_project_accepts():
+def pins() -> dict[str, str]:
+    """The version that constraints.txt fixes, by package."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = {
-        canonicalize_name(requirement.name): requirement
-        for requirement in map(Requirement, (x for x in lines if x and not x.startswith("#")))
-    }
-    assert all(re.fullmatch(r"==[^*]+", str(pin.specifier)) for pin in pins.values())
+    found = {}
+    for pin in map(Requirement, (x for x in lines if x and not x.startswith("#"))):
+        assert re.fullmatch(r"==[^*]+", str(pin.specifier)), pin
+        found[canonicalize_name(pin.name)] = str(pin.specifier).removeprefix("==")
+    return found
+
+
+def test_the_constraints_pin_each_direct_dependency_to_one_version_the_project_accepts():
+    versions = pins()
     groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
     for requirement in (Requirement(line) for group in groups for line in group):
         if requirement.name != "fa4sim":
-            version = str(pins[canonicalize_name(requirement.name)].specifier).removeprefix("==")
+            version = versions[canonicalize_name(requirement.name)]
             assert requirement.specifier.contains(version), requirement
+
+
+def test_no_pin_is_one_that_another_pinned_package_refuses():
+    versions = pins()
+    installed = [x for x in distributions() if canonicalize_name(x.name) in versions]
+    assert len(installed) > 50
+    for distribution in installed:
+        for needed in map(Requirement, distribution.requires or ()):
+            version = versions.get(canonicalize_name(needed.name))
+            if version and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+                assert needed.specifier.contains(version), f"{distribution.name} asks for {needed}"
+
+
+def test_torch_and_triton_are_pinned_as_they_fit():
+    """PyTorch's build for the CPU doesn't ask for Triton, PyPI's for Linux asks for this one."""
+    versions = pins()
+    assert (versions["torch"], versions["triton"]) == ("2.13.0", "3.7.1")
 
 
 def test_the_python_versions_agree_everywhere():
@@ -116,6 +140,39 @@ def test_make_alone_lists_every_target_a_reader_may_want():
     assert listed >= {
         "help", "setup", "demo", "test", "test-all", "check", "notebooks", "lab", "bench", "clean",
     }  # fmt: skip
+
+
+@pytest.fixture
+def broken_pip(tmp_path):
+    """An environment whose pip installs nothing; it keeps what it was asked."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    asked = tmp_path / "asked"
+    python.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec echo yes\necho "$*" >>"{asked}"\nexit 1\n')
+    python.chmod(0o755)
+    alone = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "QUIET"}}
+
+    def run(*arguments):
+        result = subprocess.run(
+            ["make", f"VENV={tmp_path / 'venv'}", *arguments],
+            cwd=ROOT, env=alone, capture_output=True, text=True,
+        )  # fmt: skip
+        return result, asked.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize("target", ["demo", "setup"])
+def test_make_says_how_to_learn_why_pip_failed(broken_pip, target):
+    result, asked = broken_pip(target)
+    assert result.returncode != 0
+    assert f"To see all that pip says: make QUIET= {target}\n" in result.stderr
+    assert "pip install --quiet" in asked
+
+
+def test_pip_may_speak_if_asked_to(broken_pip):
+    _, asked = broken_pip("QUIET=", "setup")
+    assert "pip install" in asked and "--quiet" not in asked
 
 
 def test_the_running_python_is_one_the_project_supports():
