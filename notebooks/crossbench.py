@@ -8,13 +8,29 @@ from typing import Any
 
 from fa4kernel.crosscheck.check import compare, kernel_of
 from fa4kernel.crosscheck.emulated import Emulated, emulated
-from fa4kernel.crosscheck.inputs import draw
+from fa4kernel.crosscheck.inputs import Inputs, draw
+from fa4kernel.crosscheck.record import Record, Warp
 from fa4kernel.crosscheck.simulated import simulated
 from fa4kernel.crosscheck.verdict import Part
 from fa4kernel.forward.design import design_for
 from fa4sim import B200, Fault, Problem
+from fa4sim.numerics import round_to
 
 Verdicts = dict[str, Part]
+#: By warp and by how many votes it has taken part in before: whether it rescales O.
+Decisions = dict[tuple[Warp, int], bool]
+
+#: Of the rise that scores have in the cross-check on the command line, where they pass the
+#: threshold almost every time: with so much of it some warps rescale and others do not.
+GENTLY = 0.375
+
+
+def rising(problem: Problem) -> Inputs:
+    """Values with which some votes are for a rescale of O and some against."""
+    inputs = draw(problem, 0, True)
+    k = inputs.k.copy()
+    k[..., 0] *= GENTLY  # what makes scores rise
+    return replace(inputs, k=round_to(k, problem.dtype))
 
 
 class Crossbench:
@@ -24,7 +40,7 @@ class Crossbench:
         self.problem = problem
         self.machine = B200.with_constants(sms=1)
         self.design = design_for(problem, self.machine, cta_group=1)
-        self.inputs = draw(problem, 0, True)  # scores rise, so that O is rescaled
+        self.inputs = rising(problem)
         self.kernel = kernel_of("ours", problem, self.design, self.machine, self.inputs)
 
     @cached_property
@@ -44,6 +60,25 @@ class Crossbench:
         own, fed = self.simulate(**changes), self.simulate(self.run.record.scores, **changes)
         parts = compare(self.kernel, self.inputs, own, fed, self.run)
         return {part.name: part for part in parts}
+
+
+def decisions(record: Record) -> Decisions:
+    """Every vote of a run's correction warps: they read the factors, and rescale O or leave it.
+
+    Behind a tile's last block they read the row sums the same way; that is no vote.
+    """
+    found: Decisions = {}
+    for warp, operations in record.warps.items():
+        votes: list[bool] = []
+        for operation in operations if warp.role == "correction" else ():
+            if operation.what == "read stats":
+                votes.append(False)
+            elif operation.what == "rescale O":
+                votes[-1] = True
+            elif operation.what == "finish O":
+                votes.pop()
+        found |= {(warp, number): vote for number, vote in enumerate(votes)}
+    return found
 
 
 def rows(verdicts: Verdicts) -> list[tuple[str, int, str, str]]:
