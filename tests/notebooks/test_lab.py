@@ -120,24 +120,24 @@ def test_what_is_on_no_knob_is_refused(lab: ModuleType, given: Any, words: str) 
         lab.kernel_lab().ask(**given)
 
 
-#: Settings of the serving lab that took longest, of all 2,400, and what they need simulated.
+#: Settings of the serving lab that need most simulated, of all 2,400, and how many events that is.
 SLOWEST = {
-    (4, 4096, 32, "naive", 3, "e4m3"): 21_700,
-    (4, 4096, 256, "naive", 4, "e4m3"): 5_700,
-    (4, 4096, 256, "naive", 2, "e4m3"): 10_700,
-    (4, 1024, 64, "transposed", 4, "e4m3"): 12_900,
+    (4, 2560, 32, "naive", 4, "e4m3"): 14_500,
+    (4, 2560, 16, "naive", 3, "e4m3"): 14_100,
+    (4, 2560, 256, "naive", 2, "e4m3"): 13_600,
+    (4, 1024, 1, "naive", 4, "e4m3"): 13_500,
 }
 
 
 @pytest.mark.parametrize("values", SLOWEST, ids=str)
 def test_no_setting_makes_somebody_wait(lab: ModuleType, values: tuple[Any, ...]) -> None:
-    """CPU time, the best of three. Wanted is a tenth of a second; the slowest takes a little more.
+    """CPU time, the best of five: a tenth of a second is what a slider may take.
 
     Events are what does not depend on the machine: each is a few microseconds.
     """
     made = lab.serving_lab()
     chosen = dict(zip(made.choices, values, strict=True))
-    assert min(usual_seconds(lambda: made.ask(**chosen).seconds) for _ in range(3)) < 0.2
+    assert min(usual_seconds(lambda: made.ask(**chosen).seconds) for _ in range(5)) < 0.1
     assert made.ask(**chosen).report.events <= SLOWEST[values]
 
 
