@@ -17,6 +17,21 @@ from fa4sim.views.interactive.data import Payload
 #: What stands below the picture where a notebook shows no widgets.
 NOT_LIVE = "(Run the cell: the same as a timeline to explore.)"
 
+#: The same for JupyterLab, which saves a widget's output without its model, and has nothing but an
+#: error for it when the notebook is opened again: ipywidgets' renderer (jupyterlab-manager 5) does
+#: not turn to the output's other types. Put out before the picture. Where a notebook is not
+#: trusted, JupyterLab takes neither style nor widget, and shows the words by itself.
+SAVED = f"""\
+<style class="fa4-saved">
+.jp-OutputArea-child:has(style.fa4-saved) {{ display: none; }}
+.jp-OutputArea-child:has(style.fa4-saved) + .jp-OutputArea-child + .jp-OutputArea-child
+  > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) {{ font-size: 0; }}
+.jp-OutputArea-child:has(style.fa4-saved) + .jp-OutputArea-child + .jp-OutputArea-child
+  > .jp-OutputArea-output.jupyter-widgets:not(:has(*))::before {{
+  content: "{NOT_LIVE}"; font-size: var(--jp-content-font-size1, 14px);
+}}
+</style>"""
+
 
 class TimelineWidget(anywidget.AnyWidget):
     """An interactive timeline in Jupyter.
@@ -26,7 +41,8 @@ class TimelineWidget(anywidget.AnyWidget):
     ``height`` is that of the tracks, in pixels.
 
     Its picture is put out before it, for where nothing is live: a notebook that is opened again,
-    printed, or on a web site. Where the timeline is live, JupyterLab does not show the picture.
+    printed, or on a web site. Where the timeline is live, JupyterLab does not show the picture;
+    where it is not, it shows words below it.
     """
 
     _esm = script(WIDGET)
@@ -41,12 +57,13 @@ class TimelineWidget(anywidget.AnyWidget):
         self.picture = picture
 
     def _ipython_display_(self) -> None:
-        """Put out the picture, then what becomes the timeline where the notebook is live."""
+        """Put out a style, the picture, then what becomes the timeline where all is live."""
         still = {
             "text/plain": alt_text(self.picture),
             "image/png": base64.b64encode(png(self.picture)).decode(),
         }
         width = round(self.picture.get_figwidth() * self.picture.dpi)
+        publish_display_data({"text/html": SAVED})
         publish_display_data(still, {"image/png": {"width": width}})
         publish_display_data(*self._repr_mimebundle_())
 

@@ -11,6 +11,8 @@ from tests.views.interactive.conftest import app, select, selected, watched
 
 pytest.importorskip("anywidget")
 
+from fa4sim.views.interactive.widget import NOT_LIVE, SAVED
+
 
 @pytest.fixture(scope="module")
 def widget(causal_trace):
@@ -32,7 +34,8 @@ def test_it_puts_out_its_picture_with_words_for_where_nothing_is_live(widget, mo
         "fa4sim.views.interactive.widget.publish_display_data", lambda *each: put_out.append(each)
     )
     widget._ipython_display_()
-    (still, metadata), (live, _) = put_out
+    (saved,), (still, metadata), (live, _) = put_out
+    assert saved == {"text/html": SAVED}
     assert base64.b64decode(still["image/png"]).startswith(b"\x89PNG")
     assert still["text/plain"] == alt_text(widget.picture)
     assert metadata["image/png"]["width"] == 1000
@@ -68,14 +71,16 @@ RENDER = """async ({esm, header, columns, height}) => {
 
 #: What JupyterLab's own style does to the lists of an output, and the output before it.
 NOTEBOOK = """
+:root { --jp-content-font-size1: 14px; }
 .jp-OutputArea-output dl, .jp-OutputArea-output dt, .jp-OutputArea-output dd { display: block; }
 .jp-OutputArea-output dl { width: 100%; overflow: hidden; padding: 0; margin: 0; }
 .jp-OutputArea-output dt { font-weight: bold; float: left; width: 20%; padding: 0; margin: 0; }
 .jp-OutputArea-output dd { float: left; width: 80%; padding: 0; margin: 0; }
 """
-OUTPUTS = """
+OUTPUTS = f"""
 <div class="jp-OutputArea">
 <div class="jp-OutputArea-child" id="other"><div class="jp-RenderedImage">a picture</div></div>
+<div class="jp-OutputArea-child" id="saved"><div class="jp-RenderedHTML">{SAVED}</div></div>
 <div class="jp-OutputArea-child" id="still"><div class="jp-RenderedImage">its picture</div></div>
 <div class="jp-OutputArea-child"><div class="jp-OutputArea-output" id="live"></div></div>
 </div>"""
@@ -108,9 +113,32 @@ def test_a_notebook_s_style_leaves_the_panel_readable(notebook):
 def test_where_it_is_live_its_picture_does_not_show(notebook):
     assert not notebook.locator("#still").is_visible()
     assert notebook.locator("#other").is_visible()
+    assert not notebook.locator("#saved").is_visible()
     notebook.evaluate("stop()")
-    notebook.locator("#live").evaluate("(live) => live.replaceChildren('model not found')")
+    notebook.locator("#live").evaluate(NO_MODEL)
     assert notebook.locator("#still").is_visible()
+
+
+#: What JupyterLab makes of a saved widget's output: its renderer's node, with nothing but words.
+NO_MODEL = """(live) => {
+  live.replaceChildren("Error displaying widget: model not found");
+  live.classList.add("jupyter-widgets");
+}"""
+SHOWN = """(live) => {
+  const words = getComputedStyle(live, "::before");
+  return [getComputedStyle(live).fontSize, words.content, parseFloat(words.fontSize) > 9];
+}"""
+
+
+@pytest.mark.browser
+def test_a_saved_notebook_that_is_opened_again_has_words_in_the_place_of_an_error(notebook):
+    live = notebook.locator("#live")
+    assert live.evaluate(SHOWN)[1] == "none"
+    notebook.evaluate("stop()")
+    live.evaluate(NO_MODEL)
+    assert live.evaluate(SHOWN) == ["0px", f'"{NOT_LIVE}"', True]
+    notebook.locator("#saved").evaluate("(saved) => saved.remove()")  # as in another's notebook
+    assert live.evaluate(SHOWN)[1] == "none"
 
 
 #: JupyterLab takes its outputs away for less than a frame while it changes the theme.
