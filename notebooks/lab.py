@@ -170,10 +170,10 @@ class Lab:
 
 def _line(name: str, share: float, now: str, before: str) -> str:
     """A row of the table, with a bar as long as ``share``."""
-    width = round(16 * min(1.0, share), 2)
-    bar = f'<div style="background:#0072B2;height:0.8em;width:{width}em"></div>'
+    width = round(100 * min(1.0, share), 1)
+    bar = f'<div style="background:#0072B2;height:0.8em;width:{width}%"></div>'
     return (
-        f'<tr><td>{html.escape(name)}</td><td style="width:16em">{bar}</td>'
+        f'<tr><td>{html.escape(name)}</td><td style="width:16em;min-width:5em">{bar}</td>'
         f'<td style="text-align:right">{now}</td><td style="text-align:right">{before}</td></tr>'
     )
 

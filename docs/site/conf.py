@@ -80,7 +80,9 @@ def without_controls(app, tree):
         if noted is cell:  # one line for all controls of a cell
             cell.remove(bundle)
             continue
-        bundle.replace_self(nodes.paragraph("", LIVE_ONLY, classes=["live-only"]))
+        before, command, after = LIVE_ONLY.split("`")
+        words = (nodes.Text(before), nodes.literal("", command), nodes.Text(after))
+        bundle.replace_self(nodes.paragraph("", "", *words, classes=["live-only"]))
         noted = cell
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import random
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +92,16 @@ def test_a_slider_shows_the_new_answer_beside_the_first(lab: ModuleType, shown: 
     sliders["kv_stages"].value = 6
     assert "Refused: this design needs" in shown.things[-1].data
     assert "simulated in" in shown.things[-1].data
+
+
+def test_a_bar_is_as_long_as_its_share_wherever_it_is_shown(lab: ModuleType) -> None:
+    """In parts of its column, which may be narrow: a phone shows the page of the notebook."""
+    made = lab.kernel_lab()
+    answer = made.ask(kv_stages=2)
+    data = made.page(answer).data
+    bars = [float(part) for part in re.findall(r"height:0.8em;width:([\d.]+)%", data)]
+    units = [answer.report.units[u] for u in ("tensor", "mufu", "fma", "issue", "smem", "hbm")]
+    assert bars == pytest.approx([100, *(100 * share for share in units)], abs=0.06)
 
 
 def test_every_knob_of_both_labs_is_a_slider(lab: ModuleType, shown: Shown) -> None:
