@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.operands import in_numpy
+from fa4sim.numerics.kinds import in_numpy
 from fa4sim.numerics.scales import check_scales
 from fa4sim.specs import FP8, Problem
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4kernel.operands import in_numpy, is_torch, numbers
+from fa4kernel.operands import is_torch, numbers
 from fa4sim.numerics import check_page_table
+from fa4sim.numerics.kinds import in_numpy
 
 Numbers = NDArray[np.int32]
 Shape = tuple[int, ...]

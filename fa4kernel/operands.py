@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa4sim.numerics.formats import from_bits16, round_to, to_bits8, to_bits16
+from fa4sim.numerics.kinds import in_numpy
 from fa4sim.specs import FP8
 
 Bits = NDArray[np.unsignedinteger[Any]]
@@ -184,27 +185,3 @@ def numbers(name: str, array: Any, dtype: Any, length: int | None) -> NDArray[An
         )
     with np.errstate(over="ignore"):  # what is too small becomes -inf
         return np.ascontiguousarray(values, dtype)
-
-
-def in_numpy(name: str, array: Any, wanted: str) -> NDArray[Any]:
-    """A list, or an array of NumPy's or PyTorch's, in NumPy.
-
-    Args:
-        name: how the caller calls it.
-        array: of any type.
-        wanted: what it must hold, for the message.
-
-    Raises:
-        ValueError: NumPy has no such type, or a list has rows of different lengths.
-    """
-    if is_torch(array):
-        array = array.detach().cpu()
-        try:
-            return np.asarray(array.numpy())
-        except (TypeError, RuntimeError):
-            kind = str(array.dtype).rpartition(".")[2]
-            raise ValueError(f"{name} is {kind}; it must hold {wanted}") from None
-    try:
-        return np.asarray(array)
-    except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; it must hold {wanted}") from None

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fa4sim.numerics.formats import round_to
+from fa4sim.numerics.kinds import in_numpy
 from fa4sim.numerics.paged import PageTable, check_page_table
 from fa4sim.numerics.scales import check_logits, check_positive, check_scales
 from fa4sim.specs import FP8, Design, HopperDesign, Machine, Problem
 from fa4sim.specs.checks import flag, one_of, quoted, whole
+
+#: What arrays must hold, in messages.
+REAL = "real numbers"
 
 
 def check_arguments(
@@ -66,7 +70,7 @@ def check_arrays(
     kv_heads = problem.kv_heads or 0
     keys: tuple[int, ...] = (problem.batch, problem.seqlen_k or 0)
     if problem.page_size is not None:
-        keys = (len(np.atleast_1d(_in_numpy("k", arrays[1]))), problem.page_size)
+        keys = (len(np.atleast_1d(in_numpy("k", arrays[1], REAL))), problem.page_size)
     wanted = {
         "q": (problem.batch, problem.seqlen_q, problem.heads, problem.head_dim),
         "k": (*keys, kv_heads, problem.head_dim),
@@ -74,7 +78,7 @@ def check_arrays(
     }
     out = []
     for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
-        given = _in_numpy(name, array)
+        given = in_numpy(name, array, REAL)
         if given.shape != shape:
             paged = problem.page_size is not None and name != "q"
             raise ValueError(
@@ -103,7 +107,7 @@ def check_pages(
             f"this problem has pages of {problem.page_size}; give page_table= with shape (batch, "
             "pages of the longest sequence) and k and v as (pages, page_size, kv_heads, head_dim)"
         )
-    table = _in_numpy("page_table", page_table)
+    table = in_numpy("page_table", page_table, "int32")
     check_page_table(k, table, [problem.lengths(b)[1] for b in range(problem.batch)])
     return table
 
@@ -164,18 +168,8 @@ def _scale(problem: Problem) -> float:
 
 def _float32(name: str, given: Any) -> NDArray[np.float32]:
     """A list or array of real numbers as float32."""
-    array = _in_numpy(name, given)
+    array = in_numpy(name, given, REAL)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
     with np.errstate(over="ignore"):  # what becomes infinite is refused
         return array.astype(np.float32)
-
-
-def _in_numpy(name: str, given: Any) -> NDArray[Any]:
-    """``given`` in NumPy. Raises ``ValueError`` for what it cannot hold."""
-    try:
-        return np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{name} is no array for NumPy ({error}); of PyTorch give {name}.detach().float()"
-        ) from None

@@ -482,9 +482,14 @@ def test_sinks_must_leave_a_sum():
 def test_what_numpy_does_not_take_is_named():
     torch = pytest.importorskip("torch")
     good = np.zeros((1, 4, 1, 64))
-    for bad in (torch.zeros(1, 4, 1, 64).bfloat16(), torch.zeros(4, requires_grad=True)):
-        with pytest.raises(ValueError, match="k is no array for NumPy"):
-            simulate(Problem(seqlen_q=4, head_dim=64), arrays=(good, bad, good))
+    problem = Problem(seqlen_q=4, head_dim=64)
+    bad = torch.zeros(1, 4, 1, 64).bfloat16()
+    with pytest.raises(ValueError, match=r"k is bfloat16, which NumPy .* as by k\.float\(\)"):
+        simulate(problem, arrays=(good, bad, good))
+    with pytest.raises(ValueError, match="k has rows of different lengths"):
+        simulate(problem, arrays=(good, [[1.0], [1.0, 2.0]], good))
+    needs = torch.ones(1, 4, 1, 64, requires_grad=True)
+    assert simulate(problem, arrays=(good, good, needs)).outputs.out.mean() == 1
 
 
 def test_complex_numbers_and_texts_are_no_arrays():

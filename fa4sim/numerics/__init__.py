@@ -26,10 +26,16 @@ module            idea
 ``combining``     from the partial results of splits to that of the whole
 ``paged``         keys in pages, and the table that finds them
 ``packing``       the query heads of a group in one tile of rows
+``kinds``         what is said of an argument of a wrong kind
 ================  ===================================================================
 
-Imports NumPy and nothing else. ``inputs`` states the array layouts.
+Imports NumPy and nothing else. ``inputs`` states the array layouts. The functions that this package
+exports check the kinds of their arguments first; those inside its modules trust each other.
 """
+
+from inspect import isfunction as _isfunction
+
+import numpy as np  # noqa: F401 (the functions' examples need it: they are run here too)
 
 from fa4sim.numerics.attention import attention_float64
 from fa4sim.numerics.blockwise import attention_blockwise, attention_partials
@@ -56,6 +62,7 @@ from fa4sim.numerics.formats import (
     to_bits16,
 )
 from fa4sim.numerics.inputs import Descales, Sizes, check_descales, check_inputs
+from fa4sim.numerics.kinds import checked as _checked
 from fa4sim.numerics.masks import (
     BlockStep,
     block_range,
@@ -208,3 +215,7 @@ __all__ = [
     "unpack_heads",
     "unpack_lse",
 ]
+
+for _name in __all__:
+    if _isfunction(globals()[_name]):
+        globals()[_name] = _checked(globals()[_name])

@@ -59,7 +59,7 @@ LARGEST: dict[str, float] = {
 _CANONICAL_NAN16 = np.uint16(0x7FFF)
 
 
-def check_dtype(dtype: str) -> None:
+def check_dtype(dtype: object) -> None:
     """Refuse a format name this package doesn't know.
 
     Args:
@@ -73,7 +73,7 @@ def check_dtype(dtype: str) -> None:
         ...
     ValueError: dtype 'fp8' is not known; use one of 'bf16', 'fp16', 'fp32', 'e4m3', 'e5m2'
     """
-    if dtype not in get_args(DType):
+    if not isinstance(dtype, str) or dtype not in get_args(DType):
         known = ", ".join(repr(name) for name in get_args(DType))
         raise ValueError(f"dtype {dtype!r} is not known; use one of {known}")
 

@@ -154,7 +154,10 @@ def _accumulate(
     """Add the k-steps of a @ b to acc: each summed in float64, then rounded once to float32."""
     count = -(-a.shape[1] // k_step)
     if any(not 0 <= step < count for step in steps):
-        raise ValueError(f"steps={steps} lie outside the {count} k-steps of {a.shape[1]} elements")
+        raise ValueError(
+            f"steps={steps} lie outside the {count} k-steps of {a.shape[1]} elements "
+            f"(k_step={k_step})"
+        )
     total = np.zeros((a.shape[0], b.shape[1]), np.float32) if acc is None else acc
     with np.errstate(over="ignore", invalid="ignore"):
         a_wide: Float64Array = np.ascontiguousarray(a, dtype=np.float64)

@@ -38,7 +38,7 @@ def pack_heads(array: NDArray[Scalar], kv_heads: int) -> NDArray[Scalar]:
     >>> pack_heads(q, kv_heads=1).shape, pack_heads(q, kv_heads=1).ravel()
     ((1, 6, 1, 1), array([0, 1, 2, 3, 4, 5]))
     """
-    _check_axes(array, 3, "(..., seqlen_q, heads, head_dim)")
+    _check_axes("array", array, 3, "(..., seqlen_q, heads, head_dim)")
     *outer, seqlen_q, heads, dim = array.shape
     ratio = _ratio(heads, kv_heads)
     groups = array.reshape(*outer, seqlen_q, kv_heads, ratio, dim).swapaxes(-3, -2)
@@ -62,7 +62,7 @@ def unpack_heads(packed: NDArray[Scalar], ratio: int) -> NDArray[Scalar]:
     >>> np.array_equal(unpack_heads(pack_heads(q, kv_heads=2), ratio=3), q)
     True
     """
-    _check_axes(packed, 3, "(..., rows, kv_heads, head_dim)")
+    _check_axes("packed", packed, 3, "(..., rows, kv_heads, head_dim)")
     *outer, rows, kv_heads, dim = packed.shape
     seqlen_q = _queries(rows, ratio)
     groups = packed.reshape(*outer, seqlen_q, ratio, kv_heads, dim).swapaxes(-3, -2)
@@ -78,7 +78,7 @@ def pack_lse(lse: NDArray[Scalar], kv_heads: int) -> NDArray[Scalar]:
     >>> pack_lse(np.array([[0, 1], [10, 11]]), kv_heads=1)  # two heads of two queries
     array([[ 0, 10,  1, 11]])
     """
-    _check_axes(lse, 2, "(..., heads, seqlen_q)")
+    _check_axes("lse", lse, 2, "(..., heads, seqlen_q)")
     packed = pack_heads(lse.swapaxes(-1, -2)[..., None], kv_heads)
     return packed[..., 0].swapaxes(-1, -2)
 
@@ -93,16 +93,16 @@ def unpack_lse(packed: NDArray[Scalar], ratio: int) -> NDArray[Scalar]:
     array([[ 0,  1],
            [10, 11]])
     """
-    _check_axes(packed, 2, "(..., kv_heads, rows)")
+    _check_axes("packed", packed, 2, "(..., kv_heads, rows)")
     lse = unpack_heads(packed.swapaxes(-1, -2)[..., None], ratio)
     return lse[..., 0].swapaxes(-1, -2)
 
 
-def _check_axes(array: NDArray[Any], axes: int, layout: str) -> None:
+def _check_axes(name: str, array: NDArray[Any], axes: int, layout: str) -> None:
     if not isinstance(array, np.ndarray):
-        raise ValueError(f"a {type(array).__name__} is no NumPy array; {layout} is needed")
+        raise ValueError(f"{name} is a {type(array).__name__}, no NumPy array; {layout} is needed")
     if array.ndim < axes:
-        raise ValueError(f"an array of shape {array.shape} has too few axes; {layout} is needed")
+        raise ValueError(f"{name} of shape {array.shape} has too few axes; {layout} is needed")
 
 
 def _ratio(heads: int, kv_heads: int) -> int:

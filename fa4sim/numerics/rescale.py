@@ -142,7 +142,7 @@ def measure_rescales(
     rows = []
     for name in distributions:
         if name not in DISTRIBUTIONS:
-            raise ValueError(f"distribution {name!r} is not known; use one of {[*DISTRIBUTIONS]}")
+            raise ValueError(f"distributions {name!r} are not known; use one of {[*DISTRIBUTIONS]}")
         for is_causal in causal:
             for seqlen in seqlens:
                 rng = np.random.default_rng(seed)

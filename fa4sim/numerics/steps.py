@@ -79,8 +79,8 @@ def score_mod_softcap(s: Float32Array, softmax_scale: float, softcap: float) -> 
     >>> score_mod_softcap(np.array([[1.0, 1000.0]], dtype=np.float32), 0.5, 20.0)
     array([[ 0.49989584, 20.        ]], dtype=float32)
     """
-    if not softcap > 0:
-        raise ValueError(f"softcap={softcap} must be positive")
+    if not 0 < softcap < np.inf:
+        raise ValueError(f"softcap={softcap} must be positive and finite")
     cap = np.float32(softcap)
     return cap * tanh_mufu(s * np.float32(softmax_scale) / cap)
 
@@ -138,7 +138,7 @@ def row_max_4chains(s: Float32Array) -> Float32Array:
 
 
 def keep_or_rescale(
-    m_old: Float32Array,
+    m_old: Float32Array | None,
     block_max: Float32Array,
     scale_log2: np.float32,
     threshold: float,
@@ -151,7 +151,7 @@ def keep_or_rescale(
     old one is kept and O needs no rescaling; weights may then reach 2**threshold.
 
     Args:
-        m_old: float32 array (m,), the maximum in use; not read if ``first``.
+        m_old: float32 array (m,), the maximum in use; not read if ``first``, and may then be None.
         block_max: float32 array (m,), row maximum of this block.
         scale_log2: softmax_scale * log2(e), positive.
         threshold: 8.0 in the kernel for 16-bit inputs, 0 for 8-bit ones; 0 always takes the true
@@ -164,6 +164,9 @@ def keep_or_rescale(
         else ``2**((m_old - m_new) * scale_log2)``.
         m_safe: float32 (m,), m_new with -inf replaced by 0, for :func:`scale_subtract`.
 
+    Raises:
+        ValueError: ``m_old`` is missing after the first block.
+
     Source: flash_attn/cute/softmax.py, ``update_row_max``; arXiv 2603.05451, section 3.
 
     >>> old, new = np.float32([1, 1, -np.inf]), np.float32([5, 50, 2])
@@ -174,6 +177,8 @@ def keep_or_rescale(
     if first:
         m_safe = np.where(block_max == _MINUS_INF, _ZERO, block_max)
         return block_max, np.zeros_like(block_max), m_safe
+    if m_old is None:
+        raise ValueError("m_old=None: the old maximum is needed after the first block")
     m_new = np.fmax(m_old, block_max)
     m_safe = np.where(m_new == _MINUS_INF, _ZERO, m_new)
     with np.errstate(over="ignore", invalid="ignore"):

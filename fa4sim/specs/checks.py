@@ -14,23 +14,7 @@ from typing import Any
 
 import numpy as np
 
-_LONGEST = 60
-
-
-def quoted(value: object) -> str:
-    """``value`` as Python would write it, its middle left out if that is long.
-
-    >>> quoted("abc"), quoted("x" * 100)
-    ("'abc'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxx'")
-    """
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of more digits than Python is willing to print
-        text = f"({type(value).__name__} of too many digits to print)"
-    if len(text) <= _LONGEST:
-        return text
-    half = (_LONGEST - 3) // 2
-    return f"{text[:half]}...{text[-half:]}"
+from fa4sim.quoting import quoted as quoted
 
 
 def whole(name: str, value: object) -> int:

@@ -84,7 +84,10 @@ def test_factors_of_fp8_that_are_not_given_are_1():
     [
         (np.ones(4, np.float32), r"k_descale has shape \(4,\); it must be .* here \(2, 4\)"),
         (np.ones((2, 4)), "k_descale is float64; it must be float32"),
-        (torch.ones(2, 4).bfloat16(), "k_descale is bfloat16; it must hold float32"),
+        (
+            torch.ones(2, 4).bfloat16(),
+            "k_descale is bfloat16, which NumPy does not have; it must hold float32",
+        ),
         ([[1.0], [1.0, 2.0]], "k_descale has rows of different lengths"),
         (np.zeros((2, 4), np.float32), r"k_descale has 0\.0 in it; factors must be positive"),
         (np.full((2, 4), np.nan, np.float32), "k_descale has nan in it"),

@@ -37,7 +37,7 @@ def test_the_table_has_a_line_per_row() -> None:
 
 
 def test_an_unknown_distribution_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'uniform' is not known"):
+    with pytest.raises(ValueError, match="distributions 'uniform' are not known"):
         measure_rescales([256], ["uniform"])
 
 
