@@ -57,7 +57,7 @@ class Waiting:
         missing: who has code that arrives here and did not, and what keeps each.
         counted: where the source (or PTX) sets the count of an mbarrier, or "".
         untold: where the kernel arrives at mbarriers that its text does not tell, or "".
-        ended: who has ended in the CTA of an mbarrier, in words, or "".
+        ended: who has ended in the barrier's CTA and might have been meant, in words, or "".
         words: all of it in a sentence, where ``kind`` is "other".
     """
 
@@ -120,7 +120,8 @@ class Waiting:
             found.append(f"  last bytes: {self.landed}")
         for each in (*self._bytes(), *self.missing):
             found.append(f"  missing: {each}")
-        if not self.missing and self.kind == "mbarrier" and self.arrived != self.expected:
+        known = self.kind == "mbarrier" and self.arrived != self.expected
+        if not self.missing and (known or (self.kind == "named barrier" and self.ended)):
             found.append(f"  missing: {self._nobody()}")
         return found
 
@@ -143,7 +144,9 @@ class Waiting:
         elif self.arrived:
             words = f"nobody: all that are known to arrive there have, {self.arrived} in all"
         asked = []
-        if self.arrived:
+        if self.kind == "named barrier":
+            asked = [f"is the count of {32 * (self.expected or 0)} threads too high"]
+        elif self.arrived:
             where = f" ({self.counted})" if self.counted else ""
             asked = [f"is the count of {self.expected} in mbarrier.init{where} too high"]
         if self.ended:

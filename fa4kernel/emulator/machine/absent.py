@@ -29,11 +29,11 @@ def untold(names: Names) -> str:
 
 
 def ended(machine: Machine, cta: int, came: Sequence[int]) -> str:
-    """Warps of a CTA that have ended, and warps that came but for threads that have; or ""."""
+    """Warps of a CTA that ended without coming, and those that came without all threads; or ""."""
     shape = machine.shape
     threads = np.arange(shape.warps * 32).reshape(shape.warps, 32) < machine.launch.threads
     alive = machine.alive.reshape(shape.warps, shape.ctas, 32)[:, cta]
-    over = np.flatnonzero(~alive.any(axis=1)).tolist()
-    partly = [w for w in came if w not in over and (threads[w] & ~alive[w]).any()]
+    over = [w for w in np.flatnonzero(~alive.any(axis=1)).tolist() if w not in came]
+    partly = [w for w in came if alive[w].any() and (threads[w] & ~alive[w]).any()]
     words = [warps_words(over)] if over else []
     return " and ".join(words + ([f"threads of {warps_words(partly)}"] if partly else []))

@@ -352,7 +352,9 @@ class Machine:
 
     def _end(self, convoy: Convoy) -> None:
         self.alive[convoy.lo : convoy.hi] &= ~convoy.full_mask()
-        self.named.changed = True
+        slots, _ = convoy.warps()
+        over = ~self.alive.reshape(-1, 32)[slots].any(axis=1)
+        self.named.ended(slots[over].tolist())
         if self.monitor is not None:
             self.monitor.ended(convoy)
 

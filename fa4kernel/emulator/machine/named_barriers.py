@@ -1,9 +1,13 @@
-"""Named barriers of a CTA: ``bar`` and ``barrier`` (PTX ISA 9.7.13.1)."""
+"""Named barriers of a CTA: ``bar`` and ``barrier`` (PTX ISA 9.7.13.1).
+
+One without a count waits for all threads of the CTA that have not ended, one with a count for so
+many that come (CUDA C++ Programming Guide, Independent Thread Scheduling; an H200 does both).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Barriers of a CTA.
 COUNT = 16
+#: Stands for the number of warps of a CTA that have not ended.
+ALL = -1
 
 
 class NamedBarriers:
@@ -39,7 +45,8 @@ class NamedBarriers:
         arrived: warps that have come, by CTA and number.
         generation: how often each has completed.
         wanted: warps that the first arrival asked for; 0 before it.
-        changed: whether a warp has ended since somebody looked.
+        whole: whether it is for all warps that have not ended.
+        gone: by CTA the warps (as slots) that have ended.
         completions: how often any of them has completed.
         came: warps (as slots) that arrived in the generation under way, by CTA and number.
         parties: warps (as slots) that ever made it complete, by CTA and number.
@@ -54,7 +61,8 @@ class NamedBarriers:
         self.wanted = np.zeros((shape.ctas, COUNT), np.int64)
         self.all_warps = -(-threads // 32)
         self.ctas = shape.ctas
-        self.changed = False
+        self.whole = np.zeros((shape.ctas, COUNT), np.bool_)
+        self.gone: dict[int, set[int]] = defaultdict(set)
         self.completions = 0
         self.came: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.parties: dict[tuple[int, int], set[int]] = defaultdict(set)
@@ -73,7 +81,7 @@ class NamedBarriers:
         Args:
             slots: the warps.
             numbers: which barrier.
-            warps: how many warps make it complete.
+            warps: how many warps make it complete; ALL for those of the CTA that have not ended.
         """
         found = np.empty(len(slots), np.int64)
         ctas = slots % self.ctas
@@ -82,6 +90,8 @@ class NamedBarriers:
                 raise EmulationError(
                     f"named barrier {number}: a CTA has 0 to {COUNT - 1}", instruction, "barrier-id"
                 )
+            if count == ALL:
+                self.whole[cta, number], count = True, self.all_warps
             wanted = self.wanted[cta, number]
             if wanted == 0:
                 self.wanted[cta, number] = wanted = count
@@ -95,12 +105,30 @@ class NamedBarriers:
             key, slot = (int(cta), int(number)), int(slots[i])
             self.came[key].append(slot)
             self.last[key] = Arrival(32 * slot, instruction, self.now())
-            if self.arrived[cta, number] == wanted:
-                self.parties[key].update(self.came.pop(key))
-                self.arrived[cta, number] = self.wanted[cta, number] = 0
-                self.generation[cta, number] += 1
-                self.completions += 1
+            self._complete(key)
         return found
+
+    def ended(self, slots: Iterable[int]) -> None:
+        """Warps have ended: who waits for all that have not need not wait for them."""
+        for slot in slots:
+            cta = slot % self.ctas
+            self.gone[cta].add(slot)
+            for number in np.flatnonzero(self.whole[cta]).tolist():
+                self._complete((cta, number))
+
+    def needed(self, key: tuple[int, int]) -> int:
+        """How many warps make it complete as things are; 0 before the first arrival."""
+        absent = self.gone[key[0]].difference(self.came.get(key, ())) if self.whole[key] else ()
+        return int(self.wanted[key]) - len(absent)
+
+    def _complete(self, key: tuple[int, int]) -> None:
+        if not self.arrived[key] or self.arrived[key] != self.needed(key):
+            return
+        self.parties[key].update(self.came.pop(key))
+        self.arrived[key] = self.wanted[key] = 0
+        self.whole[key] = False
+        self.generation[key] += 1
+        self.completions += 1
 
 
 class Passed(Condition):
@@ -137,7 +165,7 @@ class Passed(Condition):
         slots, at = self._of(convoy)
         named = machine.named
         return [
-            f"named barrier {n}: {named.arrived[c, n]} of {named.wanted[c, n]} warps have come"
+            f"named barrier {n}: {named.arrived[c, n]} of {named.needed((c, n))} warps have come"
             for c, n in zip(machine.ctas_of(slots), self.numbers[at], strict=True)
         ]
 
@@ -155,11 +183,11 @@ class Parties:
     def __call__(
         self, machine: Machine, convoy: Convoy
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of barriers, and warps."""
+        """Numbers of barriers, and warps; ALL if no count is given."""
         _, leaders = convoy.warps()
         numbers = self.number(machine.registers, leaders)
         if self.count is None:
-            return numbers, np.full(len(leaders), machine.named.all_warps, np.int64)
+            return numbers, np.full(len(leaders), ALL, np.int64)
         threads = self.count(machine.registers, leaders)
         if (threads % 32).any() or (threads <= 0).any():
             raise EmulationError(

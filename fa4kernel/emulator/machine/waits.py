@@ -115,8 +115,9 @@ class Waits:
         return replace(
             base, kind="named barrier", on=self.names.named_barrier(number), owner=base.cta,
             place=number, phase=int(named.generation[key]), completed=int(named.generation[key]),
-            arrived=int(named.arrived[key]), expected=int(named.wanted[key]),
+            arrived=int(named.arrived[key]), expected=named.needed(key),
             last=self._came(named.last.get(key)), came=self._roles(came),
+            ended="" if named.whole[key] else ended(self.machine, cta, came),
         )  # fmt: skip
 
     def _cluster(self, base: Waiting, slot: int) -> Waiting:
