@@ -26,6 +26,8 @@ MOST = 2**31 - 1
 
 Window = tuple[int | None, int | None]
 
+_LENGTHS_FILE = 'give a file of JSON {"q": [128, …], "k": [512, …]} or of CSV with the header q,k'
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -324,7 +326,9 @@ query heads, so use 4, 8, 12, … heads
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
-            raise ValueError(f"cannot read sequence lengths from {str(path)!r}: {error}") from None
+            raise ValueError(
+                f"cannot read sequence lengths from {str(path)!r}: {error}; {_LENGTHS_FILE}"
+            ) from None
         try:
             if text.lstrip().startswith(("{", "[")):
                 return _lengths_in_json(text)
@@ -332,8 +336,7 @@ query heads, so use 4, 8, 12, … heads
         except (KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
             what = f"there is no {error}" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"{str(path)!r} holds no sequence lengths ({what}); give JSON "
-                '{"q": [128, …], "k": [512, …]} or CSV with the header q,k'
+                f"{str(path)!r} holds no sequence lengths ({what}); {_LENGTHS_FILE}"
             ) from None
 
 

@@ -363,7 +363,7 @@ def test_a_file_that_holds_something_else_is_refused_by_name(tmp_path, text, wor
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
         Problem.lengths_from_file(path)
     assert repr(str(path)) in str(caught.value)
-    assert "give JSON" in str(caught.value)
+    assert "give a file of JSON" in str(caught.value)
 
 
 def test_a_length_that_contradicts_those_by_sequence_is_refused():
@@ -380,6 +380,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         with pytest.raises(ValueError, match="cannot read sequence lengths from") as caught:
             Problem.lengths_from_file(path)
         assert repr(str(path)) in str(caught.value)
+        assert 'give a file of JSON {"q": [128' in str(caught.value)
 
 
 # -- windows in words --------------------------------------------------------------------------
