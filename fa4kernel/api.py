@@ -85,7 +85,9 @@ def attention(
         causal: causal mask, aligned at the bottom right.
         window: keys that a row sees to the left and right of the diagonal, None for unbounded.
         softmax_scale: of the scores; head_dim**-0.5 if not given.
-        sink: (heads,), a logit per head that joins the sum but has no value.
+        sink: (heads,), a logit per head that joins the sum but has no value. One that is 80 or more
+            above all scores of a row may make its LSE inf and, with split keys, its output NaN: the
+            sum is float32, as in the published kernel.
         return_lse: whether to return the LSE, too.
         cu_seqlens_q, cu_seqlens_k: int32 (batch + 1,), where sequences begin; `cu_seqlens_k` is
             `cu_seqlens_q` if not given.
