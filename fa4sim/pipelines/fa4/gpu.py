@@ -184,12 +184,15 @@ def _assign_sources(
 
     The tiles of one K/V head that start together touch its blocks from different ends down: a
     block comes from HBM for whoever reaches it first, and for those in step with it. Tiles that
-    start later find everything in L2, unless what runs at a time exceeds it.
+    start later find everything in L2, unless what runs at a time exceeds it. A tile that sees no
+    key loads what lies before the first one: zeros, from nowhere.
     """
     first_seen: dict[tuple[int, ...], int] = {}
     cohorts: dict[tuple[int, ...], list[int]] = {}
     late: list[int] = []
     for i, tile in enumerate(tiles):
+        if tile.first_block < 0:
+            continue
         group = (tile.batch, kv_head_of(problem, design, tile.head), tile.split)
         first = first_seen.setdefault(group, i)
         if i - first < clusters:
