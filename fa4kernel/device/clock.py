@@ -3,6 +3,9 @@
 A multiprocessor counts its cycles; a timer of the whole GPU counts nanoseconds. A little kernel
 reads both on every multiprocessor before and after the work: the difference of the one by that of
 the other is the clock.
+
+Whatever lies between the readings counts, and a GPU that waits for its host runs at its highest
+clock. So both readings are made ready beforehand, and nobody waits for the first.
 """
 
 from __future__ import annotations
@@ -53,9 +56,10 @@ class MeanClock:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
+        self._before, self._after = _Reading(gpu), _Reading(gpu)
 
     def __enter__(self) -> MeanClock:
-        self._before = self._read()
+        self._before.loaded.start()
         return self
 
     def __exit__(
@@ -66,7 +70,9 @@ class MeanClock:
     ) -> None:
         """Read again; the work has been started before."""
         if error is None:
-            self.hz = self.of(self._before, self._read())
+            self._after.loaded.start()
+            self.gpu.wait(60)
+            self.hz = self.of(self._before.rows(), self._after.rows())
 
     @staticmethod
     def of(before: NDArray[np.int64], after: NDArray[np.int64]) -> float:
@@ -82,12 +88,17 @@ class MeanClock:
         rates = [(b[1] - a[1]) / (b[2] - a[2]) for a, b in pairs if b[2] > a[2]]
         return float(np.median(rates)) * 1e9
 
-    def _read(self) -> NDArray[np.int64]:
-        """Number, cycles and time of the multiprocessors."""
-        rows = np.zeros((self.gpu.sms * CTAS_PER_SM, 3), np.int64)
-        launch = Launch((len(rows), 1, 1), (1, 1, 1), arguments=[rows])
-        with Loaded(self.gpu, READ, launch) as loaded:
-            loaded.start()
-            self.gpu.wait(60)
+
+class _Reading:
+    """The reading kernel, on the GPU with room for its rows."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._rows = np.zeros((gpu.sms * CTAS_PER_SM, 3), np.int64)
+        launch = Launch((len(self._rows), 1, 1), (1, 1, 1), arguments=[self._rows])
+        self.loaded = Loaded(gpu, READ, launch)
+
+    def rows(self) -> NDArray[np.int64]:
+        """Number, cycles and time of the multiprocessors, once it has run; gives memory back."""
+        with self.loaded as loaded:
             loaded.download()
-        return rows
+        return self._rows

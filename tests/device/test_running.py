@@ -43,7 +43,8 @@ class Remembering:
         return parameters
 
     def start(self, prepared):
-        self.effect(self.memory)
+        pointers = [int.from_bytes(raw, "little") for raw in prepared]
+        self.effect({each: self.memory[each] for each in pointers if each in self.memory})
         self.log.append("start")
 
     def wait(self, patience):
@@ -99,9 +100,27 @@ def test_the_clock_is_read_before_and_after():
         for array in memory.values():
             array[:] = [(sm, 2 * now, now) for sm in range(len(array))]
 
-    with MeanClock(Remembering(effect)) as clock:
+    gpu = Remembering(effect)
+    with MeanClock(gpu) as clock:
         assert not hasattr(clock, "hz")
     assert clock.hz == pytest.approx(2e9)
+    assert gpu.memory == {}
+
+
+def test_between_the_readings_of_the_clock_there_is_nothing_but_the_work():
+    ticks = iter((1, 2))
+
+    def effect(memory):
+        for array in memory.values():
+            array[:, 1:] = next(ticks)
+
+    gpu = Remembering(effect)
+    clock = MeanClock(gpu)
+    prepared = len(gpu.log)
+    assert "start" not in gpu.log
+    with clock:
+        gpu.log.append("work")
+    assert gpu.log[prepared:] == ["start", "work", "start", "wait"]
 
 
 def test_without_a_common_multiprocessor_there_is_no_clock():
