@@ -20,7 +20,7 @@ from fa4kernel.forward.launch import Arrays
 from fa4kernel.gpu import gpu, shadow
 from fa4kernel.kernels import Kernel
 
-ROUNDS, RUNS, PAUSE_S = 4, 10, 0.15
+ROUNDS, RUNS, WARM_UP, PAUSE_S = 4, 10, 3, 0.15
 #: PyTorch's cuDNN and FlashAttention-2, and FlashAttention-4 (`flash-attn-4`), if installed.
 BASELINES = ("cudnn", "fa2", "fa4")
 
@@ -94,8 +94,9 @@ def race(entrants: dict[str, Callable[[], list[float]]]) -> dict[str, Any]:
         entrants[name]()
     for _ in range(ROUNDS):
         for name in order:
+            clock = MeanClock(gpu())
             time.sleep(PAUSE_S)
-            with MeanClock(gpu()) as clock:
+            with clock:
                 times[name] += entrants[name]()
             clocks[name].append(clock.hz)
         order.reverse()
@@ -125,7 +126,7 @@ class Ours:
 
     def times(self) -> list[float]:
         """Milliseconds of some runs."""
-        return self._loaded.times(RUNS)
+        return self._loaded.times(RUNS, WARM_UP)
 
     def error(self) -> float:
         """‖A − B‖ / ‖B‖ against PyTorch's FlashAttention-2."""
@@ -157,7 +158,7 @@ def other_times(point: Point, inputs: list[Any], backend: str) -> list[float]:
     import torch
 
     try:
-        for _ in range(3):
+        for _ in range(WARM_UP):
             other_output(point, inputs, backend)
         marks = []
         for _ in range(RUNS):

@@ -13,7 +13,7 @@ import click
 import fa4kernel
 import fa4sim
 from fa4kernel import gpu
-from fa4kernel.bench import kernels, outputs, outputs_page, points, timelines_page
+from fa4kernel.bench import kernels, misses, outputs, outputs_page, points, timelines_page
 from fa4kernel.bench.empty import empty_ms
 from fa4kernel.bench.measure import BASELINES, measure
 from fa4kernel.bench.page import PAGE, PICTURE, draw, page
@@ -178,6 +178,8 @@ def renew() -> list[Path]:
         timelines_page.section(held, traces[0].about),
         outputs_page.order_section(traces),
         outputs_page.outputs_section(emulated, outputs.stored_outputs()[1]),
+        misses.clock_section(compared),
+        misses.states_section(compared, traces),
     )
     text = page(stored, compared, said, sections)
     write_whole(targets[0], lambda path: path.write_text(text, encoding="utf-8"))
