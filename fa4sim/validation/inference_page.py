@@ -71,6 +71,8 @@ def _headlines(result: Inference) -> str:
     data = published()["headlines"]
     best, gain = result.best_splits(32)
     most = max(QUERIES, key=lambda queries: result.long_gain(32, queries))
+    used = result.outcomes["long", 32, 1, best].hbm / B200.hbm_bytes_per_second
+    lone = max(result.long_gain(1, queries) for queries in QUERIES)
     rows = [
         [name, f"up to {a:.2f} ×", f"up to {b:.2f} ×", signed(relative_error(b, a))]
         for name, (a, b) in result.headlines.items()
@@ -83,9 +85,10 @@ Published: {data["source"]}; {data["shapes"]}. Simulated: the largest of the tab
 
 The largest gain of split keys is that of {most} queries. With one query the heuristic cuts \
 {LONG_KEYS:,} keys of 32 heads into {result.outcomes["long", 32, 1, 0].splits} and gains \
-{result.long_gain(32, 1):.2f} ×; of the numbers tried {best} gains most, {gain:.2f} ×. HBM then \
-gives no more. With one K/V head the gains are far larger, but for them nothing is published in \
-numbers. The 2.40 × published for pages smaller than a block stands with their rows, under \
+{result.long_gain(32, 1):.2f} ×; of the numbers tried {best} gains most, {gain:.2f} ×, with \
+{used:.0%} of what HBM gives. With one K/V head gains reach {lone:.0f} ×, but for them nothing is \
+published in numbers. The 2.40 × published for pages smaller than a block stands with their \
+rows, under \
 [pages of any size](#pages-of-any-size)."""
 
 
@@ -156,6 +159,9 @@ def _decode(result: Inference) -> str:
         [str(n)] + [f"{result.outcomes['ctas', t, n].hbm / 1e12:.2f}" for t in ("bf16", "e4m3")]
         for n in (4, 16, 64, 148)
     ]
+    left = "e4m3", 148
+    idle = result.outcomes["ctas", *left].hbm < 0.9 * B200.hbm_bytes_per_second
+    unused = ", and with FP8 all 148 do not use it up" if idle else ""
     return f"""## Decode steps
 
 One query per sequence. The error is that of throughput: above 0 the simulator is the faster. \
@@ -174,8 +180,7 @@ gives {B200.hbm_bytes_per_second / 1e12:.1f}):
 {table(["CTAs", "bf16", "e4m3"], ctas, [])}
 
 A CTA with one Q tile computes its scores, softmax and products one after the other, so it draws \
-no more than it can work off: few CTAs leave HBM idle whatever the ring holds, and with FP8 all \
-148 do not use it up."""
+no more than it can work off: few CTAs leave HBM idle whatever the ring holds{unused}."""
 
 
 def _rings(result: Inference) -> str:
@@ -193,12 +198,19 @@ def _rings(result: Inference) -> str:
         for sms in sorted({sms for sms, _ in result.ring_table})
     ]
     heads = ["memory", "SMs", "KiB in flight", "measured", "simulated", "error"]
+    least = min((ring.kib for ring in result.rings), default=0)
+    one = [ring for ring in result.rings if ring.sms == 1]
+    crowd = [ring for ring in result.rings if ring.sms > 1 and ring.kib == least]
+    reading = ""
+    if one and all(ring.simulated > ring.measured for ring in one):
+        reading += " One SM alone waits longer in reality than the sum of both."
+    if crowd and all(ring.simulated < ring.measured for ring in crowd):
+        reading += " Several SMs with little in flight wait shorter."
     return f"""## Bytes in flight
 
 The TMA engine alone with a ring of 16 KiB stages, bytes per cycle and SM, beside what an H200 \
 does (docs/benchmarks_h200.md). The mean error is {sum(errors) / len(errors):.1%}: latency, the \
-rate of an SM's path and its share are constants, how they add up is simulated. One SM alone waits \
-longer in reality than the sum of both, all SMs with little in flight shorter.
+rate of an SM's path and its share are constants, how they add up is simulated.{reading}
 
 {table(heads, rows, ["memory"])}
 
@@ -218,6 +230,15 @@ def _splits(result: Inference) -> str:
               for o in of),
         ])  # fmt: skip
     heads = ["batch", *(f"{keys:,} keys" for keys in KEYS)]
+    full = [batch for batch in BATCHES if batch * KV_HEADS >= B200.sms]
+    whole = all(result.outcomes["split", b, keys, 0].splits == 1 for b in full for keys in KEYS)
+    fills = "Where tiles fill the GPU the heuristic does not split. " if whole else ""
+    shortest = all(
+        result.split_gain(b, KEYS[0]) <= result.split_gain(b, keys)
+        for b in BATCHES
+        for keys in KEYS
+    )
+    least = ": short sequences gain least" if shortest else ""
     return f"""## What splitting the keys buys
 
 Decode, {HEADS} heads on {KV_HEADS}, head dim 128: `num_splits=0` over `num_splits=1`.
@@ -228,9 +249,9 @@ Splits the heuristic chooses, and µs of attention + combine:
 
 {table(heads, counts, [])}
 
-Where tiles fill the GPU the heuristic does not split. Where it does, a second launch \
+{fills}Where it splits, a second launch \
 ({B200.launch_seconds * 1e6:.1f} µs) and a kernel that goes through the splits one after the other \
-take back a part: short sequences gain least."""
+take back a part{least}."""
 
 
 def _long(result: Inference) -> str:

@@ -24,6 +24,11 @@ from fa4sim.validation.pages import (
 
 PAGE = Path("docs/validation/inference.md")
 
+#: What pull request 2104's rows are called if its kernel had one Q tile per CTA.
+ONE_TILE = "before, with one Q tile"
+#: What counts as near to a published time.
+NEAR = 0.1
+
 #: What a load warp does, and what of its trace that is.
 PARTS = {
     "page numbers": ("page numbers", "page number"),
@@ -92,6 +97,10 @@ def _rows(result: Pages) -> str:
         for row, _ in result.rows
         if row.report == VARIED["naive"] and row.problem.page_size == 32 and row.published_us
     )
+    out = (
+        "Loops are out of the question: with pages of 32" if looped > known else "With pages of 32"
+    )
+    loops = f"{out} they take an H200 {looped:,.0f} cycles a block and published are {known:,.0f} "
     return f"""One query per sequence, head dim 128, bf16, as published before pointers were \
 transposed. The error is that of bandwidth: above 0 the simulator is the faster. Bandwidth counts \
 K and V once. Pages of 128 are blocks and come by TMA, all others row by row.
@@ -103,13 +112,27 @@ unrolled. Compiled with the CuTe DSL that it asks for (4.3.0.dev0), page numbers
 local memory, and each row is a chain from there to its copies, of which the next waits for the \
 registers of the one before. Pull request 2156 (merged 2026-01-12) unrolled them. Which state pull \
 request 2104 compares with isn't said; it was opened before that and merged after, and one Q tile \
-was merged between (pull request 1993, 2026-01-08). The table has the three that can be. Loops are \
-out of the question: with pages of 32 they take an H200 {looped:,.0f} cycles a block and published \
-are {known:,.0f} (at {B200.clock_hz / 1e9:.2f} GHz). Unrolled, one Q tile is what the repository \
-had before the merge and comes out too fast throughout; two fit pages of 8 and more better and \
-those of one token worse, but the main branch never had that. Two are used below.
+was merged between (pull request 1993, 2026-01-08). The table has the three that can be. {loops}\
+(at {B200.clock_hz / 1e9:.2f} GHz). Unrolled, one Q tile is what the repository had before the \
+merge, with errors of {_span(result, ONE_TILE)}; the main branch never had two, with \
+{_span(result, VARIED["naive"])}. Two are used below.
 
 {_loops()}"""
+
+
+def _span(result: Pages, report: str) -> str:
+    """The errors of a report's rows, from the least to the largest."""
+    errors = _errors(result, report).values()
+    return f"{signed(min(errors))} to {signed(max(errors))}"
+
+
+def _errors(result: Pages, report: str) -> dict[int, float]:
+    """Errors of throughput of a report's published rows, by page size."""
+    return {
+        row.problem.page_size or 0: relative_error(row.published_us, outcome.time_us)
+        for row, outcome in result.rows
+        if row.report == report and row.published_us is not None
+    }
 
 
 def _loops() -> str:
@@ -148,6 +171,8 @@ def _after(result: Pages) -> str:
             f"{row.kv_bytes / outcome.time_us / 1e6:.2f}", f"{gain:.2f} ×",
         ])  # fmt: skip
     heads = ["page", "µs", "TB/s", "times as fast as before"]
+    slow = _errors(result, VARIED["naive"])[1] < -NEAR
+    why = ", as pages of one token come out too slow above" if slow else ""
     rows = B200.hbm_rate("cp_async") * B200.clock_hz
     of = [
         h200_value(f"page_{how}_4_heads_random_page_128_bytes_per_second") / 1e12
@@ -157,8 +182,7 @@ def _after(result: Pages) -> str:
 Published: {data["words"]}. Simulated, it is what HBM gives to rows, {rows / 1e12:.2f} TB/s \
 ({signed(relative_error(rows, data["bytes_per_second"]))}): on an H200 {of[0]:.2f} TB/s by \
 cp.async where TMA brings the same keys at {of[1]:.2f}, measured but not explained, and taken over \
-as a ratio. {data["gain_source"]}; here up to {max(gains):.2f} ×, as pages of one token come out \
-too slow above.
+as a ratio. {data["gain_source"]}; here up to {max(gains):.2f} ×{why}.
 
 {table(heads, lines, [])}"""
 
@@ -193,11 +217,17 @@ reports {published()["after"]["prefill_words"]}.
 
 
 def _reading(result: Pages) -> str:
-    errors = [
-        signed(relative_error(row.published_us, outcome.time_us))
-        for row, outcome in result.rows
-        if row.report == VARIED["looped"] and row.published_us is not None
-    ]
+    found = _errors(result, VARIED["looped"])
+    errors = [signed(error) for error in found.values()]
+    fast = all(error > 0 for error in found.values())
+    slower = (
+        " A slower clock, or code of the softmax that is slower by so much, would slow all three."
+        if fast
+        else ""
+    )
+    cached = (1 + _errors(result, VARIED["naive"])[1]) * (
+        _chosen(result, "naive") / result.varied["load_hbm_extra_cycles", 0]["naive"]
+    ) - 1
     return f"""What costs time with naive pointers is reading page numbers. The compiler keeps \
 that as a loop of one turn for every row that a thread copies, and a turn stands until its number \
 has come: from L1 if another row's number was in the same sector of 32 bytes, else from L2 or \
@@ -206,22 +236,17 @@ two turns. With looped pointers rows cost as much again, whatever the page. Inst
 those of the compiled kernel (`flash-attn-4` 4.0.0b27; for naive pointers with `paged_kv.py` as it \
 was before pull request 2104; for looped ones as it came).
 
-The misses. Pull request 1999's rows are {", ".join(errors[:-1])} and {errors[-1]} too fast, the \
-last of them by TMA, without any of this: what is left is not the pages. A slower clock, or code \
-of the softmax that is slower by so much, would slow all three. In pull request 2104's, reading 64 \
+The misses. Pull request 1999's rows are {", ".join(errors[:-1])} and {errors[-1]}\
+{" too fast" if fast else ""}, the last of them by TMA, without any of this: what is left there is \
+not the pages.{slower} In pull request 2104's, reading 64 \
 bytes of the table from HBM for the first time is charged to every CTA that needs them, as the \
 heads of a sequence keep in step; if they were in L2 already, pages of one token would come out \
-close with two Q tiles (`load_hbm_extra_cycles` at 0 below). No cost of virtual addresses is \
-modelled: on an H200 HBM gives the same whether pages are in order or not."""
+{signed(cached)} with two Q tiles (`load_hbm_extra_cycles` at 0 below). No cost of virtual \
+addresses is modelled: on an H200 HBM gives the same whether pages are in order or not."""
 
 
 def _varied(result: Pages) -> str:
-    chosen = {
-        pointers: next(
-            o.time_us for r, o in result.rows if r.report == name and r.problem.page_size == 1
-        )
-        for pointers, name in VARIED.items()
-    }
+    chosen = {pointers: _chosen(result, pointers) for pointers in VARIED}
     lines = [
         [
             f"`{name}`", f"{getattr(B200, name):,.4g}", B200.origins[name].kind,
@@ -241,6 +266,12 @@ def _varied(result: Pages) -> str:
 changed; with pages of one token, pull request 1999's step (looped) and pull request 2104's:
 
 {table(heads, lines, ["constant", "kind", "source"])}"""
+
+
+def _chosen(result: Pages, pointers: str) -> float:
+    """Time in µs of the step with pages of one token, with every constant as it is."""
+    name = VARIED[pointers]
+    return next(o.time_us for r, o in result.rows if r.report == name and r.problem.page_size == 1)
 
 
 def _part(outcome: Outcome, names: Sequence[str]) -> float:
