@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from fa4sim.specs.checks import flag, multiple_of, one_of, whole_between
+from fa4sim.specs.checks import flag, multiple_of, one_of, quoted, whole_between
 from fa4sim.specs.design import Design
 from fa4sim.specs.faults import Fault
 from fa4sim.specs.limits import LEAST_REGISTERS, MOST_REGISTERS, check_size, checked_faults
@@ -222,10 +222,14 @@ AnyDesign = Design | HopperDesign
 def design_for(problem: Problem, machine: Machine, **changes: Any) -> AnyDesign:
     """The design for ``problem`` of the kind that ``machine`` runs, then ``changes``.
 
+    Raises ``ValueError`` as ``Design.for_problem``.
+
     >>> from fa4sim.specs import H200, Problem
     >>> design_for(Problem(seqlen_q=8192), H200).work_rows
     128
     """
+    if not isinstance(machine, Machine):
+        raise ValueError(f"machine={quoted(machine)} must be a fa4sim.Machine, as fa4sim.B200")
     kind = HopperDesign if machine.is_hopper else Design
     return kind.for_problem(problem, machine, **changes)
 

@@ -16,6 +16,7 @@ from fa4sim.specs import (
     Fault,
     Machine,
     Problem,
+    design_for,
     machine_named,
 )
 
@@ -465,3 +466,8 @@ def test_something_else_than_a_problem_or_a_machine_is_refused():
         for call in (Design.for_problem, Design().check):
             with pytest.raises(ValueError, match=r"=None must be a fa4sim\."):
                 call(problem, machine)
+
+
+@pytest.mark.parametrize("machine", ["b200", None, 3, object()])
+def test_a_design_for_something_else_than_a_machine_is_refused(machine):
+    refused((f"machine={machine!r}", "fa4sim.B200"), design_for, PROBLEM, machine)
