@@ -9,6 +9,7 @@ from benchmarks import frames
 from benchmarks.frames import Panned, percentile, section
 from benchmarks.speed.perfetto import run_with
 from fa4sim.views import write_interactive
+from tests.speed import slowness
 
 
 @pytest.mark.browser
@@ -16,13 +17,15 @@ def test_dragging_fifty_thousand_slices_stays_smooth(tmp_path):
     pytest.importorskip("playwright")
     path = write_interactive(run_with(50_000).trace, tmp_path / "large.html")
     with frames.opened(path) as (page, _):
+        before = slowness()
         moved = frames.pan(page, frames.VIEWS["the whole run, every warp's track open"], 60)
-    # What a frame costs, and not how late it comes: other tests may have both cores meanwhile.
-    # benchmarks.frames measures both.
+        wanted = frames.WANTED_MS * max(before, slowness())
+    # What a frame costs, and not how late it comes: other tests may have both cores meanwhile, and
+    # the machine may be slower than that of docs/benchmarks.md. benchmarks.frames measures both.
     assert len(moved.between) == len(moved.drawn) == 60
-    assert 0 < moved.cpu <= frames.WANTED_MS
-    assert statistics.median(moved.drawn) <= frames.WANTED_MS / 4
-    assert statistics.median(moved.between) <= 3 * frames.WANTED_MS
+    assert 0 < moved.cpu <= wanted
+    assert statistics.median(moved.drawn) <= wanted / 4
+    assert statistics.median(moved.between) <= 3 * wanted
 
 
 def test_the_section_says_which_views_are_as_smooth_as_wanted():
