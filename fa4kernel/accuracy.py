@@ -6,6 +6,12 @@ attention on the CPU. It has no FP8; of that, float64 attention tells whose P al
 times as large as weights below the row's maximum are, and whose output is rounded to bf16. The
 largest error of one element is a matter of luck, as is the relative error of an output of a few
 rows, so both are the largest over a few draws.
+
+That is not enough for a row of which one key takes most. Others round P relative to the row's own
+maximum, so that key's P, 1, is exact; this kernel keeps an old maximum until the new one is far
+above it, so that key's P, 17.1 say, is rounded. So one element, and an output of a few rows, may
+also be off by what rounding of every P and of the output can come to: of few keys the sum of all,
+of many, whose roundings are independent, three times the root of their squares' sum.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fa4sim.numerics import attention_float64, mask_matrix, round_to
+from fa4sim.numerics import EPSILON, attention_float64, mask_matrix, round_to
 from fa4sim.specs import FP8, Problem
 
 Floats = NDArray[np.floating]
@@ -30,8 +36,7 @@ LSE = 1e-3
 _MORE_DRAWS = 3
 #: P of FP8 is this many times as large.
 _P_SCALE = np.float32(256)
-#: Largest relative error of rounding to the nearest, and half the distance of subnormals.
-_ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11, "e4m3": 2.0**-4, "e5m2": 2.0**-3}
+#: Half the distance of subnormals.
 _UNDERFLOW = {"bf16": 0.0, "fp16": 2.0**-25, "e4m3": 2.0**-10, "e5m2": 2.0**-17}
 #: Largest relative error of an exponential on FMA units (degree 3: 8.8e-5), and of float32 sums.
 _EXPONENTIAL = 2.0**-13
@@ -175,6 +180,11 @@ def limits(problem: Problem, draw: Callable[[int], Inputs], seed: int) -> Errors
     return Errors(RELATIVE * relative, LARGEST * max(errors.largest for errors in found))
 
 
+def _scale(problem: Problem) -> float:
+    given = problem.softmax_scale
+    return float(problem.head_dim**-0.5 if given is None else given)
+
+
 def rounding(
     problem: Problem, inputs: Inputs, exact: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
@@ -185,18 +195,17 @@ def rounding(
     """
     inputs = inputs.in_one_piece(problem)
     q, k, v = descaled(problem, inputs)
-    scale = problem.head_dim**-0.5 if problem.softmax_scale is None else problem.softmax_scale
-    each = _ROUNDING[problem.dtype] + _EXPONENTIAL
+    each = EPSILON[problem.dtype] / 2 + _EXPONENTIAL
     sums, lse = _attention(problem, inputs.sink, q, k, np.abs(v))  # of w |v|
     # Squares of weights are the weights of doubled scores, but for their sum.
-    doubled = replace(problem, softmax_scale=2 * scale)
+    doubled = replace(problem, softmax_scale=2 * _scale(problem))
     squares, lse_2 = _attention(doubled, None, q, k, v.astype(np.float64) ** 2)
     seen = np.isfinite(lse) & np.isfinite(lse_2)
     shift = np.where(seen, np.where(seen, lse_2, 0) - 2 * np.where(seen, lse, 0), -np.inf)
     squares = squares * np.exp(shift).swapaxes(1, 2)[..., None]
     lost = _UNDERFLOW[problem.dtype] / (_P_SCALE if problem.dtype in FP8 else 1)
     lost *= min(v.shape[1], 3 * np.sqrt(v.shape[1])) * np.abs(v).max(initial=0)
-    output = _ROUNDING["fp16" if problem.dtype == "fp16" else "bf16"] * np.abs(exact)
+    output = EPSILON["fp16" if problem.dtype == "fp16" else "bf16"] / 2 * np.abs(exact)
     elements = np.minimum(each * sums, 3 * each * np.sqrt(squares)) + lost + output
     norm = np.linalg.norm(exact)
     off = np.sqrt((each**2 * squares + output**2).sum()) + lost * np.sqrt(exact.size)
@@ -220,7 +229,7 @@ def _rounded_output(problem: Problem, inputs: Inputs) -> NDArray[np.float64]:
     """Attention whose weights, and whose output, are rounded; 0 for rows that see no key."""
     out = np.zeros((*inputs.q.shape[:3], problem.dim_v))
     q, k, v = descaled(problem, inputs)
-    scale = problem.head_dim**-0.5 if problem.softmax_scale is None else problem.softmax_scale
+    scale = _scale(problem)
     for batch, (q_rows, keys, values), bias in _sequences(problem, inputs, (q, k, v)):
         scores = q_rows.astype(np.float64) @ keys.swapaxes(1, 2) * scale + bias
         top = scores.max(axis=2, keepdims=True)
